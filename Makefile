@@ -7,10 +7,11 @@ DEPS_BUILD := gcc clang-14 llvm-14 bpftool make pkg-config libbpf-dev libelf-dev
 	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libuv1-dev libjson-c-dev libyaml-dev \
 	uthash-dev libssl-dev libnghttp2-dev libc-ares-dev libseccomp-dev linux-libc-dev libc6-dev \
 	dpkg-dev ca-certificates
-DEPS_TEST := libnghttp2-14 openssl curl check libsubunit-dev libclang-rt-14-dev iproute2 iputils-ping iperf3 jq python3 python3-yaml socat \
+DEPS_TEST := libnghttp2-14 openssl curl check libsubunit-dev libclang-rt-14-dev iproute2 ipset iputils-ping iperf3 jq python3 python3-yaml socat \
 	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux xz-utils \
 	clang-format-14 shellcheck qemu-system-x86 cpio \
-	containerd runc podman python3-grpcio python3-protobuf protobuf-compiler
+	containerd runc podman python3-grpcio python3-protobuf protobuf-compiler \
+	nmap hping3 python3-scapy
 DEPS = $(DEPS_BUILD) $(DEPS_TEST)
 
 BUILD ?= build
@@ -103,6 +104,7 @@ $(BUILD)/monokube: $(BUILD)/obj/main.o $(LIB) $(BUILT)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(LDFLAGS) -static -no-pie -Wl,-z,noseparate-code -Wl,--gc-sections -Wl,--no-warnings -Wl,-Map=$@.map \
 		-o $@.debug $< $(LIB) $(STATIC_LIBS)
+	$(Q)! nm -u $@.debug | grep ' U ' | grep -v __tls_get_addr # hidden by --no-warnings
 	$(Q)strip -o $@ $@.debug
 else
 # whose runtime needs a shared libc
@@ -178,13 +180,19 @@ $(BPF_ALL): $(BPF_SUITES) $(LIB) $(TEST_SUPPORT_OBJS) $(TEST_MAINS)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(BPF_SUITES) $(filter $(@D)/%.o,$(TEST_SUPPORT_OBJS) $(TEST_MAINS)) \
 		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
+# worlds of test/policy/worlds.py through the compiler of policies
+POLICY_RUNNER := $(addprefix $(BUILD)/test/policy/,runner.o cluster.o connection.o flow.o node.o packet.o walk.o)
+$(BUILD)/test/policy/runner: $(POLICY_RUNNER) $(BUILD)/test/unit/policy_rows.o $(LIB)
+	@echo "  CCLD    $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
+
 # first packets of made-up flows, for test/lab/t_floods.sh
 $(BUILD)/test/lab/flood: test/lab/flood.c
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
 	$(Q)$(CC) -std=gnu17 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $<
 
-test-bins: $(TEST_BINS) $(BPF_ALL) $(BUILD)/test/lab/flood $(BUILD)/perf/load
+test-bins: $(TEST_BINS) $(BPF_ALL) $(BUILD)/test/policy/runner $(BUILD)/test/lab/flood $(BUILD)/perf/load
 
 # what a real API server sent, for tests and fuzzers
 build/recordings: test/wire/recordings.tar.xz
@@ -227,18 +235,25 @@ $(BUILD)/perf/packet $(BUILD)/perf/tables: $(BUILD)/perf/%: perf/%.c $(LIB) $(TE
 $(BUILD)/perf/sweep $(BUILD)/perf/scale_change: $(BUILD)/perf/%: perf/%.c $(LIB) $(TEST_SUPPORT_OBJS)
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
-	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< $(BUILD)/test/unit/sync_fixture.o \
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< $(addprefix $(BUILD)/test/unit/,sync_fixture.o list_feed.o) \
 		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
 
-$(BUILD)/perf/load: $(BUILD)/perf/%: perf/%.c
+# the agent's part of network policies, on the unit tests' fixture
+$(BUILD)/perf/policies/scale: $(BUILD)/perf/%: perf/%.c $(LIB) $(TEST_SUPPORT_OBJS)
+	@mkdir -p $(@D)
+	@echo "  CCLD    $@"
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< $(addprefix $(BUILD)/test/unit/,policy_tables_fixture.o list_feed.o) \
+		$(LIB) -lcheck -lsubunit -lm -lrt $(LIBS)
+
+$(BUILD)/perf/load $(BUILD)/perf/policies/queue: $(BUILD)/perf/%: perf/%.c
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
 	$(Q)$(CC) -std=gnu17 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $<
 
-$(BUILD)/perf/scale_%: perf/scale_%.c $(LIB)
+$(BUILD)/perf/scale_%: perf/scale_%.c $(BUILD)/test/unit/list_feed.o $(LIB)
 	@mkdir -p $(@D)
 	@echo "  CCLD    $@"
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest -MMD -MP $(LDFLAGS) -o $@ $< $(BUILD)/test/unit/list_feed.o $(LIB) $(LIBS)
 
 test: deps ## everything: unit, BPF programs, labs; closes with `N passed, N failed`
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all test-bins
@@ -271,19 +286,24 @@ image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)manifests/image/build $(BUILD)/monokube --archive $(BUILD)/monokube-image.tar
 
-perf: deps ## beside a routed peer and bare wires, CNI calls, ns per packet; QUICK=1: two minutes, no goal judged; KUBE_PROXY=FILE
-	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(addprefix $(BUILD)/perf/,packet tables sweep load redirect.bpf.o)
+perf: deps ## beside a routed peer and bare wires, policies, CNI calls, ns per packet; QUICK=1: minutes, no goal judged; KUBE_PROXY=FILE
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(addprefix $(BUILD)/perf/,packet tables sweep load redirect.bpf.o policies/queue) $(BUILD)/test/lab/flood
 	$(Q)status=0; test/progress compare perf/compare $(if $(QUICK),--quick) || status=$$?; \
+		test/progress policies perf/policies/compare $(if $(QUICK),--quick) || status=$$?; \
 		test/progress cni perf/cni $(if $(QUICK),10 --quick) || status=$$?; \
+		MK_POLICIES=1 test/progress cni-policies perf/cni $(if $(QUICK),10 --quick) || status=$$?; \
+		test/progress load-time perf/policies/load_time $(if $(QUICK),1) || status=$$?; \
+		$(if $(QUICK),,test/progress flood perf/policies/flood || status=$$?;) \
 		perf/plot || status=$$?; \
 		test/progress datapath perf/datapath $(if $(QUICK),1) || status=$$?; \
 		$(if $(QUICK),,$(BUILD)/perf/sweep || status=$$?;) exit $$status
 
-perf-scale: deps ## 10,000 Services with 100,000 endpoints: start, one change, memory
+perf-scale: deps ## 10,000 Services with 100,000 endpoints; 10,000 pods with 1,000 policies: start, one change, memory
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/wire/follow \
-		$(BUILD)/perf/scale_feed $(BUILD)/perf/scale_watch $(BUILD)/perf/scale_change
+		$(BUILD)/perf/scale_feed $(BUILD)/perf/scale_watch $(BUILD)/perf/scale_change $(BUILD)/perf/policies/scale
 	$(Q)perf/scale_read $(BUILD)
 	$(Q)test/progress scale perf/scale
+	$(Q)perf/policies/scale
 
 docs: ## write the tables of settings, metrics and rules into the pages that show them
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/unit/test_config $(BUILD)/test/unit/test_metrics
@@ -307,4 +327,4 @@ clean: ## remove what was built, but for the libraries of src/deps/build
 distclean: ## remove build/: the next make fetches the newest libraries
 	$(Q)rm -rf build
 
--include $(OBJS:.o=.d) $(BUILD)/obj/main.d $(BPF_OBJS:.o=.d) $(BPF6_OBJS:.o=.d) $(TEST_BINS:=.d) $(TEST_MAINS:.o=.d) $(TEST_SUPPORT_OBJS:.o=.d)
+-include $(POLICY_RUNNER:.o=.d) $(OBJS:.o=.d) $(BUILD)/obj/main.d $(BPF_OBJS:.o=.d) $(BPF6_OBJS:.o=.d) $(TEST_BINS:=.d) $(TEST_MAINS:.o=.d) $(TEST_SUPPORT_OBJS:.o=.d)

@@ -25,6 +25,7 @@ enum chain_opens {
 	CHAIN_OPENS_SERVICE, /* a Service's frontend */
 	CHAIN_OPENS_HOST_PORT, /* a host port: a port of this host that leads to a pod */
 	CHAIN_OPENS_OWN, /* neither: the packet's own destination */
+	CHAIN_FOLLOWS, /* the flow has a session, and program `policy` has to see it again */
 };
 
 /* The data in skb->cb. Each comment ends with the program that writes the member. */
@@ -42,9 +43,12 @@ struct chain_ctx {
 		struct { /* for MK_PROG_ERROR: the ICMP error to send; the program that refuses */
 			__u8 icmp_type, icmp_code;
 		};
-		struct { /* for MK_PROG_OPEN: the session to open; ilb and elb */
+		/* for MK_PROG_OPEN, MK_PROG_POLICY: the session; ilb and elb */
+		struct {
 			__u8 opens; /* enum chain_opens */
-			__u8 reverse_flags; /* enum mk_session_flags of the reverse entry */
+			/* enum mk_session_flags of the reverse entry; CHAIN_FOLLOWS: of the
+			 * packet's */
+			__u8 reverse_flags;
 		};
 	};
 	union {

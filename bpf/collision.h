@@ -34,6 +34,26 @@ static __always_inline int has_connection(struct __sk_buff *skb, const struct mk
 	return found;
 }
 
+/* Does a socket of @netns listen at the destination of @tuple, for peers that have no connection
+ * there? */
+static __always_inline int is_listened_at(struct __sk_buff *skb, const struct mk_tuple *tuple,
+					  __u64 netns)
+{
+	struct bpf_sock_tuple flow;
+	struct mk_tuple other = *tuple;
+	struct bpf_sock *socket;
+	int listens;
+
+	other.sport = 0; /* which no connection has */
+	flow = socket_tuple(&other);
+	socket = bpf_skc_lookup_tcp(skb, &flow, MK_SOCKET_BYTES, netns, 0);
+	if (!socket)
+		return 0;
+	listens = socket->state == BPF_TCP_LISTEN;
+	bpf_sk_release(socket);
+	return listens;
+}
+
 /* Does this host have a UDP socket that is connected to the sender of @pkt? */
 static __always_inline int has_connected_udp(struct __sk_buff *skb, const struct packet *pkt)
 {

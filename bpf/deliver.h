@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* bpf/deliver.h - delivery to a pod of this node. Most packets are for a local pod and need nothing
- * more from the router. `ilb`, `elb` and `open` deliver them directly and save the tail call. The
- * router handles all other packets, and reports packets that cannot be delivered. */
+ * more from the router. `ilb`, `elb`, `open` and `policy` deliver them directly and save the tail
+ * call. The router handles all other packets, and reports packets that cannot be delivered. */
 #ifndef MK_BPF_DELIVER_H
 #define MK_BPF_DELIVER_H
 

@@ -17,27 +17,31 @@ static __always_inline const struct mk_runtime *runtime_settings(void)
 	return bpf_map_lookup_elem(&runtime, &zero);
 }
 
-static __always_inline void report(struct __sk_buff *skb, __u8 hook, __u8 reason,
-				   const struct mk_tuple *tuple)
+/* Begin the report of a dropped packet. Returns NULL if there is no listener or no space, otherwise
+ * an event that the caller submits. */
+static __always_inline struct mk_drop_event *drop_event(struct __sk_buff *skb, __u8 hook,
+							__u8 reason, const struct mk_tuple *tuple)
 {
-	struct mk_drop_event *event = bpf_ringbuf_reserve(&drop_events, sizeof(*event), 0);
+	const struct mk_runtime *settings = runtime_settings();
+	struct mk_drop_event *event;
 
+	if (!settings || !settings->report_drops)
+		return NULL;
+	event = bpf_ringbuf_reserve(&drop_events, sizeof(*event), 0);
 	if (!event)
-		return;
+		return NULL;
+	__builtin_memset(event, 0, sizeof(*event));
 	event->time_ns = bpf_ktime_get_ns();
 	event->ifindex = skb->ifindex;
 	event->length_bytes = skb->len > 0xffff ? 0xffff : skb->len;
 	event->reason = reason;
 	event->hook = hook;
 	event->tuple = *tuple;
-	bpf_ringbuf_submit(event, 0);
+	return event;
 }
 
-/* Count the packet and return the verdict that drops it. */
-static __always_inline int drop(struct __sk_buff *skb, __u8 hook, __u8 reason,
-				const struct mk_tuple *tuple)
+static __always_inline void count_drop(struct __sk_buff *skb, __u8 hook, __u8 reason)
 {
-	const struct mk_runtime *settings = runtime_settings();
 	__u32 index = reason * MK_HOOK_COUNT + hook;
 	struct mk_drop_counter *counter = bpf_map_lookup_elem(&drops, &index);
 
@@ -45,8 +49,18 @@ static __always_inline int drop(struct __sk_buff *skb, __u8 hook, __u8 reason,
 		counter->packets++;
 		counter->bytes += skb->len;
 	}
-	if (settings && settings->report_drops)
-		report(skb, hook, reason, tuple);
+}
+
+/* Count the packet and return the verdict that drops it. */
+static __always_inline int drop(struct __sk_buff *skb, __u8 hook, __u8 reason,
+				const struct mk_tuple *tuple)
+{
+	struct mk_drop_event *event;
+
+	count_drop(skb, hook, reason);
+	event = drop_event(skb, hook, reason, tuple);
+	if (event)
+		bpf_ringbuf_submit(event, 0);
 	return TC_ACT_SHOT;
 }
 

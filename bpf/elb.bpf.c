@@ -14,6 +14,7 @@
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
+#include "policy.h"
 #include "service.h"
 
 static __always_inline int follow_session(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -66,6 +67,8 @@ static __always_inline int follow_error(struct __sk_buff *skb, struct chain_ctx 
 		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
 	if (!(ctx->flags & CHAIN_TRANSLATED) && !is_for_routed_pod(pkt))
 		return TC_ACT_UNSPEC;
+	if (policy_forbids_error(ctx, pkt))
+		return drop(skb, ctx->hook, MK_DROP_POLICY_NO_FLOW, &pkt->tuple);
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
@@ -133,13 +136,23 @@ static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *
 	return open_next(skb, ctx, pkt, hit);
 }
 
+/* Is the packet for a pod with policies, and for no Service? Then nat has translated an answer
+ * back, or hosts outside reach pods directly. */
+static __always_inline int is_watched(const struct chain_ctx *ctx, const struct packet *pkt)
+{
+	if (ctx->opens == CHAIN_OPENS_SERVICE || ctx->opens == CHAIN_OPENS_HOST_PORT)
+		return 0;
+	return (ctx->flags & CHAIN_TRANSLATED || is_for_routed_pod(pkt)) &&
+	       policy_watches(&pkt->tuple.saddr, &pkt->tuple.daddr);
+}
+
 SEC("tc")
 int elb(struct __sk_buff *skb)
 {
 	struct session_hit hit;
 	struct chain_ctx ctx;
 	struct packet pkt;
-	int ret = chain_packet(skb, &ctx, &pkt);
+	int ret = chain_packet(skb, &ctx, &pkt), watched;
 
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
@@ -148,12 +161,18 @@ int elb(struct __sk_buff *skb)
 	/* a packet that nat has translated opens no session, but may belong to a Service's
 	 * session */
 	ctx.opens = ctx.flags & CHAIN_TRANSLATED ? CHAIN_OPENS_NONE : may_open(&pkt);
-	if (!ctx.opens && !(ctx.flags & CHAIN_TRANSLATED))
+	watched = is_watched(&ctx, &pkt);
+	if (!ctx.opens && !(ctx.flags & CHAIN_TRANSLATED) && !watched)
 		return not_ours(skb, &ctx, &pkt);
-	if (session_find_or_over(skb, SERVICE_SESSIONS, &pkt, &hit) && is_session_of(&ctx, &hit)) {
+	if (session_find_or_over(skb, SERVICE_SESSIONS, &pkt, &hit) &&
+	    (watched || is_session_of(&ctx, &hit))) {
 		affinity_earn(&pkt, MK_SCOPE_EXTERNAL, &hit);
+		if (policy_asks_again(&pkt, &hit))
+			return policy_next(skb, &ctx, &pkt, &hit);
 		return follow_session(skb, &ctx, &pkt, &hit);
 	}
+	if (watched)
+		return policy_next_own(skb, &ctx, &pkt, &hit);
 	if (ctx.opens)
 		return balance_new(skb, &ctx, &pkt, &hit);
 	session_end(SERVICE_SESSIONS, &pkt, &hit);

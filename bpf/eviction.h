@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* bpf/eviction.h - which session goes if a table is full. Each session has a slot in a queue: a new
  * one in sessions_order or nat_sessions_order, an established one from its handshake on in
- * sessions_kept or nat_sessions_kept. A program that finds a table or its queue full looks at the
- * first sessions in the queue. Those that stay get a slot at its end again.
+ * sessions_kept or nat_sessions_kept. A program that finds a table full, or the queue of new
+ * sessions, looks at the first sessions in the queue. Those that stay get a slot at its end again.
  *
  * - New sessions: the oldest goes. The kernel's LRU tables would evict the session that was looked
  *   up least. In a flood that servers answer, the flood's sessions are looked up all the time. The
@@ -32,8 +32,8 @@ enum queue_first {
 };
 
 /* Remove @session unless it must stay. A new session stays if its client has sent a packet since it
- * got its slot, an established one while it is in use. If space is @needed, a new session goes in
- * any case, and an established one also if it is over. Returns 0 if it stays. */
+ * got its slot, unless space is @needed. An established one stays while it is in use. Returns 0 if
+ * it stays. */
 static __always_inline int queue_removes(struct session_tables tables, enum session_table which,
 					 const struct mk_tuple *key, struct mk_session *session,
 					 int needed)
@@ -43,7 +43,7 @@ static __always_inline int queue_removes(struct session_tables tables, enum sess
 
 	if (which == TABLE_ESTABLISHED) {
 		peer = session_peer(tables, session);
-		if (!(needed && session_is_over(session, peer)) &&
+		if (!session_is_over(session, peer) &&
 		    !session_is_idle(session, peer, session_clock_ns()))
 			return 0;
 		session_remove(tables, key, session, peer);
@@ -90,8 +90,10 @@ static __always_inline void queue_evict(struct session_tables tables, enum sessi
 	}
 }
 
-/* Give a session a slot at the end of its queue. If all sessions that are looked at stay, there is
- * no slot, and only the agent's sweep can remove the session. */
+/* Give a session a slot at the end of its queue. If the queue is full of new sessions that stay,
+ * there is no slot. An established session then takes the slot of the first one, without a look at
+ * that session, which would cost several cache misses. Only the agent's sweep can remove sessions
+ * without a slot. */
 static __always_inline void queue_enter(struct session_tables tables, enum session_table which,
 					const struct mk_tuple *key, __u64 created_ns)
 {
@@ -104,6 +106,10 @@ static __always_inline void queue_enter(struct session_tables tables, enum sessi
 	place = &room->place;
 	place->key = *key;
 	place->created_ns = created_ns;
+	if (which == TABLE_ESTABLISHED) {
+		bpf_map_push_elem(queue, place, BPF_EXIST);
+		return;
+	}
 	for (int i = 0; i < MK_QUEUE_CHANCES; i++) {
 		if (bpf_map_push_elem(queue, place, 0) == 0)
 			return;

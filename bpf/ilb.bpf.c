@@ -10,6 +10,7 @@
 #include "host_port.h"
 #include "icmp_error.h"
 #include "overlay.h"
+#include "policy.h"
 #include "service.h"
 
 /* A pod may send only from its own address and MAC. */
@@ -66,13 +67,14 @@ static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *p
  *
  * - The host forwards the flow for another network (a port mapping, containers). The state is in
  *   the host's stack, so the answers have to pass it again.
+ * - Another node's host has sent it (is_of_node()).
  * - A pod's flow has, or may get, the same answers as a Service's flow.
  * - The host's own flow has the same answers as a Service's flow. Later flows need no check here,
  *   because masquerade_host() gives Services' flows other ports. */
 static __always_inline int needs_session(const struct chain_ctx *ctx, const struct packet *pkt)
 {
-	if (ctx->reverse_flags & MK_SESSION_VIA_HOST)
-		return 1;
+	if (ctx->hook == MK_HOOK_OVERLAY || ctx->reverse_flags & MK_SESSION_VIA_HOST)
+		return ctx->reverse_flags;
 	if (ctx->hook == MK_HOOK_POD)
 		return pods_flow_needs_session(pkt);
 	return is_first_of_tcp(pkt) && session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
@@ -104,32 +106,38 @@ static __always_inline int is_of_node(const struct packet *pkt)
 	       !(pkt->tcp_flags & MK_TCP_RST);
 }
 
-/* Return the kind of session that @pkt needs, if any; it has none yet. Also sets
+/* Is @pkt, which has no session, for a Service or a host port? Sets ctx->opens if so. Also sets
  * ctx->reverse_flags. */
-static __always_inline enum chain_opens opens(struct chain_ctx *ctx, const struct packet *pkt)
+static __always_inline int is_balanced(struct chain_ctx *ctx, const struct packet *pkt)
 {
 	if (ctx->hook == MK_HOOK_OVERLAY) {
-		ctx->reverse_flags = MK_SESSION_VIA_OVERLAY;
-		return is_of_node(pkt) ? CHAIN_OPENS_OWN : CHAIN_OPENS_NONE;
+		if (is_of_node(pkt))
+			ctx->reverse_flags = MK_SESSION_VIA_OVERLAY;
+		return 0;
 	}
 	if (ctx->hook == MK_HOOK_HOST && !is_host_address(&pkt->tuple.saddr))
 		ctx->reverse_flags = MK_SESSION_VIA_HOST;
 	if (!is_pod_range(&pkt->tuple.daddr) && service_find(&pkt->tuple, MK_SCOPE_INTERNAL) &&
 	    !is_others_localhost(ctx, pkt))
-		return CHAIN_OPENS_SERVICE;
-	if (may_be_host(&pkt->tuple.daddr) && is_first_for_host_port(pkt) &&
-	    host_port_find(&pkt->tuple, ctx->hook))
-		return CHAIN_OPENS_HOST_PORT;
-	return needs_session(ctx, pkt) ? CHAIN_OPENS_OWN : CHAIN_OPENS_NONE;
+		ctx->opens = CHAIN_OPENS_SERVICE;
+	else if (may_be_host(&pkt->tuple.daddr) && is_first_for_host_port(pkt) &&
+		 host_port_find(&pkt->tuple, ctx->hook))
+		ctx->opens = CHAIN_OPENS_HOST_PORT;
+	return ctx->opens;
 }
 
-/* There is no session; program `open` opens one if the flow needs it. */
+/* There is no session; program `open` or `policy` opens one if the flow needs it. */
 static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *ctx,
 				       struct packet *pkt, struct session_hit *hit)
 {
-	ctx->opens = opens(ctx, pkt);
-	if (ctx->opens)
+	if (is_balanced(ctx, pkt))
 		return open_next(skb, ctx, pkt, hit);
+	if (policy_watches(&pkt->tuple.saddr, &pkt->tuple.daddr))
+		return policy_next_own(skb, ctx, pkt, hit);
+	if (needs_session(ctx, pkt)) {
+		ctx->opens = CHAIN_OPENS_OWN;
+		return open_next(skb, ctx, pkt, hit);
+	}
 	session_end(SERVICE_SESSIONS, pkt, hit); /* no session replaces it */
 	return route_next(skb, ctx, pkt);
 }
@@ -140,6 +148,8 @@ static __always_inline int balance_error(struct __sk_buff *skb, struct chain_ctx
 {
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags))
 		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
+	if (policy_forbids_error(ctx, pkt))
+		return drop(skb, ctx->hook, MK_DROP_POLICY_NO_FLOW, &pkt->tuple);
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
@@ -156,6 +166,8 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 	if (ctx->hook == MK_HOOK_HOST && tuple_eq(&hit.to, &pkt->tuple))
 		hit.flags &= ~MK_SESSION_VIA_HOST;
 	affinity_earn(pkt, MK_SCOPE_INTERNAL, &hit);
+	if (policy_asks_again(pkt, &hit))
+		return policy_next(skb, ctx, pkt, &hit);
 	ret = session_follow(skb, pkt, &hit, &ctx->flags);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);

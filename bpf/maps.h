@@ -149,6 +149,25 @@ MK_MAP(error_budget, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, 1, 0);
 MK_MAP(links, BPF_MAP_TYPE_ARRAY, __u32, struct mk_links, 1, 0);
 MK_MAP(uplinks, BPF_MAP_TYPE_HASH, __u32, struct mk_uplink, MK_UPLINKS_MAX, BPF_F_NO_PREALLOC);
 MK_MAP(way, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_way, 1, 0);
+/* policies; no program uses the last two */
+MK_MAP(policy_state, BPF_MAP_TYPE_ARRAY, __u32, struct mk_policy_state, 1, BPF_F_MMAPABLE);
+MK_MAP(pod_policies, BPF_MAP_TYPE_ARRAY, __u32, struct mk_pod_policy, MK_POD_SLOTS_MAX,
+       BPF_F_MMAPABLE);
+MK_MAP(policy_identities, BPF_MAP_TYPE_HASH, struct mk_addr, struct mk_policy_identity, 131072,
+       BPF_F_NO_PREALLOC);
+MK_MAP(policy_peers, BPF_MAP_TYPE_HASH, struct mk_policy_peer_key, struct mk_policy_peer, 262144,
+       BPF_F_NO_PREALLOC);
+MK_MAP(policy_blocks, BPF_MAP_TYPE_LPM_TRIE, struct mk_policy_block_key, struct mk_policy_peer,
+       65536, BPF_F_NO_PREALLOC);
+MK_MAP(policy_ports, BPF_MAP_TYPE_LPM_TRIE, struct mk_policy_port_key, struct mk_policy_port, 65536,
+       BPF_F_NO_PREALLOC);
+MK_MAP(policy_counts, BPF_MAP_TYPE_HASH, struct mk_policy_count_key, struct mk_policy_count, 16384,
+       BPF_F_NO_PREALLOC);
+MK_MAP(policy_events, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, MK_POLICY_EVENTS, 0);
+MK_MAP(policy_expected, BPF_MAP_TYPE_HASH, struct mk_policy_pod_key, struct mk_policy_expected,
+       4096, BPF_F_NO_PREALLOC);
+MK_MAP(policy_namespaces, BPF_MAP_TYPE_HASH, struct mk_policy_namespace_key,
+       struct mk_policy_namespace, 16384, BPF_F_NO_PREALLOC);
 /* only program `monitor` uses these */
 MK_MAP(monitor_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_monitor_settings, 1, 0);
 MK_MAP(monitor_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_monitor_count, 1, 0);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* bpf/open.bpf.c - the first packet of a flow. `ilb` and `elb` have found no session and pass on
- * what the flow is for (ctx->opens). This program opens a session, and the packet goes on like all
- * later ones of the flow. It is a program of its own because the verifier walks this code for long,
- * and most packets do not need it. */
-#include "collision.h"
+ * what the flow is for (ctx->opens). Program `open` chooses the backend and opens a session, and
+ * the packet goes on like all later ones of the flow. It is a program of its own because the
+ * verifier walks this code for long, and most packets do not need it.
+ *
+ * If an end of the flow is a pod with policies, program `policy` opens the session instead, if the
+ * flow may pass. */
 #include "chain.h"
-#include "deliver.h"
 #include "host_port.h"
-#include "reuse.h"
-#include "service.h"
+#include "open_flow.h"
+#include "policy.h"
 
 /* Do answers of @backend to @host, an address of this host, come back to this host? */
 static __always_inline int is_answered_by(const struct mk_addr *host, const struct mk_addr *backend)
@@ -70,56 +71,6 @@ static __always_inline int fill_request(const struct chain_ctx *ctx, const struc
 	return ret;
 }
 
-/* Does the client have a direct connection to the backend from the same port? */
-static __always_inline int collides_with_own(struct __sk_buff *skb, const struct chain_ctx *ctx,
-					     const struct packet *pkt,
-					     const struct session_request *request)
-{
-	if (ctx->opens == CHAIN_OPENS_OWN)
-		return 0;
-	if (ctx->hook == MK_HOOK_POD)
-		return pod_has_connection(skb, pkt, request);
-	return ctx->hook == MK_HOOK_UPLINK && host_has_connection(skb, pkt, request);
-}
-
-/* Open or reuse a session for the flow. Returns MK_GO_ON with request->to complete, or a drop
- * reason. */
-static __always_inline int open_flow(struct __sk_buff *skb, const struct chain_ctx *ctx,
-				     const struct packet *pkt, struct session_request *request)
-{
-	struct session_hit hit;
-	int ret = fill_request(ctx, pkt, request);
-
-	session_find_over(SERVICE_SESSIONS, ctx->flags, pkt, &hit);
-	if (ret != MK_GO_ON) {
-		session_end(SERVICE_SESSIONS, pkt, &hit);
-		return ret;
-	}
-	if (session_reuse(SERVICE_SESSIONS, pkt, &hit, request))
-		return MK_GO_ON;
-	if (collides_with_own(skb, ctx, pkt, request))
-		request->source_port = 1;
-	return session_open(SERVICE_SESSIONS, pkt, request);
-}
-
-/* May a flow pass untranslated if its session could not be opened? A flow to a Service may not, nor
- * a flow that the host's stack forwards. A flow from another node may, but its answers then leave
- * masqueraded. */
-static __always_inline int goes_without(const struct chain_ctx *ctx, const struct packet *pkt)
-{
-	if (ctx->opens != CHAIN_OPENS_OWN || ctx->hook == MK_HOOK_HOST)
-		return 0;
-	return ctx->hook == MK_HOOK_OVERLAY || is_distinct(pkt);
-}
-
-static __always_inline int go_on(struct __sk_buff *skb, struct chain_ctx *ctx,
-				 const struct packet *pkt)
-{
-	if (ctx->hook == MK_HOOK_UPLINK && !(ctx->flags & CHAIN_TRANSLATED))
-		return TC_ACT_UNSPEC;
-	return route_next(skb, ctx, pkt);
-}
-
 SEC("tc")
 int open(struct __sk_buff *skb)
 {
@@ -127,7 +78,7 @@ int open(struct __sk_buff *skb)
 	struct session_request *request;
 	struct chain_ctx ctx;
 	struct packet pkt;
-	int ret = chain_packet(skb, &ctx, &pkt);
+	int ret = chain_packet(skb, &ctx, &pkt), watched;
 
 	if (ret != MK_GO_ON || !room)
 		return drop(skb, ctx.hook, ret == MK_GO_ON ? MK_DROP_SESSION_TABLE_FULL : ret,
@@ -135,17 +86,11 @@ int open(struct __sk_buff *skb)
 	request = &room->request;
 	session_request_begin(request, &pkt);
 	request->reverse_flags = ctx.reverse_flags;
-	ret = open_flow(skb, &ctx, &pkt, request);
-	if (ret == MK_GO_ON) {
-		account_connection(skb, &pkt, request->service_id);
-		ret = rewrite(skb, &pkt, &request->to, &ctx.flags);
-	} else if (goes_without(&ctx, &pkt)) {
-		ret = MK_GO_ON;
-	}
-	if (ret == MK_GO_ON)
-		return go_on(skb, &ctx, &pkt);
-	account_drop(request->service_id, ret);
-	return service_reject(skb, &ctx, &pkt, ret);
+	ret = fill_request(&ctx, &pkt, request);
+	watched = ret == MK_GO_ON && policy_watches(&pkt.tuple.saddr, &request->to.daddr);
+	if (forgotten(watched, pkt.tuple.sport))
+		return chain_next(skb, &ctx, &pkt, MK_PROG_POLICY);
+	return open_and_go(skb, &ctx, &pkt, request, ret, 0);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

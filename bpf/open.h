@@ -260,6 +260,8 @@ static __always_inline void session_request_begin(struct session_request *reques
 	request->service_id = 0;
 	request->source_port = 0;
 	request->reverse_flags = 0;
+	request->turned = 0;
+	request->policy_seen = 0;
 }
 
 static __always_inline void session_begin(struct mk_session *session,
@@ -270,6 +272,7 @@ static __always_inline void session_begin(struct mk_session *session,
 	session->last_seen_ns = session->created_ns;
 	session->set_id = request->set_id;
 	session->service_id = request->service_id;
+	session->policy_seen = request->policy_seen;
 }
 
 /* Open a session for its first packet @pkt. Returns MK_GO_ON with request->to complete, or a drop

@@ -41,6 +41,7 @@ static __always_inline void reuse_entry(struct mk_session *session,
 	session->reset = 0;
 	session->ack = 0;
 	session->reset_s = 0;
+	session->policy_seen = request->policy_seen;
 }
 
 static __always_inline int reuse_is_there(struct session_tables tables, const struct mk_tuple *key,

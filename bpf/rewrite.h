@@ -114,11 +114,14 @@ static __always_inline void note_rewrite(__u8 *chain_flags, const struct mk_tupl
 static __always_inline int rewrite(struct __sk_buff *skb, struct packet *pkt,
 				   const struct mk_tuple *to, __u8 *chain_flags)
 {
-	__u32 addrs = addr_diff(&pkt->tuple, to);
-	int ret = rewrite_ip(skb, MK_L3_OFF, to, addrs) ? MK_DROP_REWRITE_FAILED : MK_GO_ON;
+	__u32 addrs;
+	int ret;
 
 	note_rewrite(chain_flags, &pkt->tuple, to);
-
+	if (tuple_eq(&pkt->tuple, to))
+		return MK_GO_ON; /* a flow to no Service */
+	addrs = addr_diff(&pkt->tuple, to);
+	ret = rewrite_ip(skb, MK_L3_OFF, to, addrs) ? MK_DROP_REWRITE_FAILED : MK_GO_ON;
 	if (ret == MK_GO_ON && pkt->fragment != MK_LATER_FRAGMENT) {
 		if (pkt->l4 == MK_L4_TCP || pkt->l4 == MK_L4_UDP)
 			ret = rewrite_tcp_udp(skb, pkt, to, addrs) ? MK_DROP_REWRITE_FAILED

@@ -20,10 +20,33 @@ struct session_request {
 	__u8 source_port; /* choose a free to.sport for to.saddr */
 	__u8 reverse_flags; /* flags of the reverse entry: VIA_HOST, LOOPBACK, VIA_OVERLAY */
 	__u8 has_quota; /* session_open() sets it: the half-open quota is not used up */
+	__u8 turned; /* the packet is an answer: its sender is the session's server */
+	__u16 policy_seen; /* mk_session.policy_seen */
+};
+
+enum policy_end { POLICY_SENDER, POLICY_RECEIVER, POLICY_ENDS };
+
+/* A flow in the direction of its request, as program `policy` asks about it. */
+struct policy_flow {
+	/* of the ends of the packet, by enum policy_end, and of the two that are asked */
+	__u64 sets_of[POLICY_ENDS][MK_POLICY_DIRECTIONS], set[MK_POLICY_DIRECTIONS];
+	struct mk_addr client, server; /* before source and after destination translation */
+	__be16 port; /* of the server; 0: the protocol has none */
+	__u8 proto;
+	__u8 proved; /* the client's address shows whose it is (rule 16) */
+	__u8 of_host; /* the client is a socket of this host */
+	__u8 unknown_peer; /* the set asked last found no identity for an address of the pods' */
+	/* By enum mk_policy_direction; set 0: not asked. @audited: what audited policies would
+	 * decide; set 0: they do not forbid it. */
+	struct mk_policy_count_key decided[MK_POLICY_DIRECTIONS], audited[MK_POLICY_DIRECTIONS];
+	/* What the set asked says of the peer as a pod and as an address. On the stack the verifier
+	 * would walk the rest for each combination of zeros. */
+	struct mk_policy_port as_pod, as_address;
 };
 
 struct scratch {
-	struct session_request request;
+	struct session_request request; /* open and policy pass it on */
+	struct policy_flow flow;
 	struct mk_session session, copy; /* on their way into a table */
 	struct mk_session_place place;
 	struct inner_packet inner; /* an ICMP error's translation */

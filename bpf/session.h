@@ -38,6 +38,7 @@ struct session_hit {
 	struct mk_tuple to;
 	__u8 flags; /* enum mk_session_flags */
 	__u8 completed; /* the packet has completed its session: the client's address is real */
+	__u16 policy_seen; /* mk_session.policy_seen */
 	/* From session_find_or_over(): entries of an ended session whose client port is being
 	 * reused. NULL: none, or only one direction has an entry. */
 	struct mk_session *over, *over_peer;
@@ -74,23 +75,23 @@ static __always_inline int session_mark_reset(struct __sk_buff *skb, struct sess
 					      __u64 now_ns)
 {
 	struct mk_session *peer = session_peer(tables, session);
-	__u16 now_s = now_ns / MK_SECOND_NS;
+	__u8 now_s = now_ns / MK_SECOND_NS;
 
 	if (pkt->tcp_flags & MK_TCP_RST) {
 		if (session->reset || !session_takes_reset(skb, pkt, peer))
 			return 0;
 		session->reset = MK_SESSION_RST;
 		if (peer)
-			peer->reset_s = now_s ?: 0xffff; /* 0 means none: use a second earlier */
+			peer->reset_s = now_s ?: 0xff; /* 0 means none: use a second earlier */
 		return 1;
 	}
 	if (!peer)
 		return 0;
-	if (session->reset_s && (__u16)(now_s - session->reset_s) >= MK_RST_SETTLED_S) {
+	if (session->reset_s && (__u8)(now_s - session->reset_s) >= MK_RST_SETTLED_S) {
 		session->reset_s = 0;
 		peer->reset = 0;
 	}
-	if (peer->reset_s && (__u16)(now_s - peer->reset_s) >= MK_RST_SETTLED_S) {
+	if (peer->reset_s && (__u8)(now_s - peer->reset_s) >= MK_RST_SETTLED_S) {
 		peer->reset_s = 0;
 		session->reset = 0;
 	}
@@ -387,6 +388,7 @@ static __always_inline int session_read(const struct mk_session *session, struct
 	*created_ns = *now_ns;
 	hit->to = session->to;
 	hit->flags = session->flags;
+	hit->policy_seen = session->policy_seen;
 	asm volatile("" : : : "memory");
 	return *now_ns == *created_ns ? 0 : -1;
 }

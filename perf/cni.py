@@ -24,6 +24,8 @@ def start(config, verb, container_id, netns, ifname):
         "CNI_COMMAND": verb, "CNI_CONTAINERID": container_id, "CNI_NETNS": netns,
         "CNI_IFNAME": ifname, "CNI_PATH": PLUGIN_DIR, "PATH": os.environ["PATH"],
     }
+    if (args := config.with_suffix(".args")).exists():
+        environment["CNI_ARGS"] = args.read_text().strip().replace("{id}", container_id)
     output = os.open(os.environ.get("TMPDIR", "/tmp"), os.O_TMPFILE | os.O_RDWR)
     with open(config, "rb") as stdin:
         actions = [(os.POSIX_SPAWN_DUP2, stdin.fileno(), 0), (os.POSIX_SPAWN_DUP2, output, 1)]
@@ -105,7 +107,7 @@ def main():
         node.fill(present)
         base, *_, ours = node.measure(at_once, max(args.rounds // at_once, 4))
         ratios[present, at_once] = ours / base
-        print(f"  ADD, {args.configs[-1].stem} / {args.configs[0].stem}: {ours / base:.3f}")
+        print(f"  ADD, {args.configs[-1].stem} / {args.configs[0].stem}: {ours / base:.3f}, {ours - base:+.2f} ms")
     met = ratios[0, 1] <= args.target
     results.write(args.results, node.figures, rounds=args.rounds)
     verdict = "not judged" if args.quick else "met" if met else "MISSED"

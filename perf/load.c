@@ -3,7 +3,8 @@
  * datagrams. One JSON object per measurement on standard output.
  *
  *	load serve PORT [ADDRESS]          TCP and UDP, until killed; prints "serving" when ready
- *	load connect ADDRESS PORT MS       connect, one byte there and back, the server closes
+ *	load connect ADDRESS PORT MS       connect, one byte there and back, the server closes; also the
+ *					time of a whole connection
  *	load latency ADDRESS PORT MS       one connection, one byte there and back
  *	load datagrams ADDRESS PORT MS     64-byte UDP payloads as fast as they go; the server counts
  *
@@ -28,6 +29,7 @@
 #define DATAGRAM_BATCH 32
 #define TIMEOUT_S      3 /* of a single connection: a lost one is an error, not a figure */
 #define SAMPLES_MAX    2000000
+#define FILES_MAX      1024
 
 static void die(const char *what)
 {
@@ -185,11 +187,37 @@ static int connected(const struct address *addr, int type)
 	return fd;
 }
 
+static uint32_t *samples; /* nanoseconds */
+static size_t samples_count;
+
+static void sample(uint64_t ns)
+{
+	if (samples_count < SAMPLES_MAX)
+		samples[samples_count++] = (uint32_t)ns;
+}
+
+static int compare_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void print_samples(double per_s)
+{
+	qsort(samples, samples_count, sizeof(*samples), compare_u32);
+	printf("{\"per_s\": %.1f, \"p50_us\": %.2f, \"p99_us\": %.2f}\n", per_s,
+	       samples[samples_count / 2] / 1e3, samples[samples_count * 99 / 100] / 1e3);
+}
+
+static uint64_t begun_ns[FILES_MAX]; /* of a connection, by its descriptor */
+
 /* Begin one of AT_ONCE parallel connections. Each connects, sends its request, and waits for its
  * byte and the end. */
 static void begin(int epoll, const struct address *addr)
 {
 	struct epoll_event event = { .events = EPOLLOUT };
+	uint64_t started_ns = now_ns();
 	int fd = socket(addr->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
@@ -199,6 +227,7 @@ static void begin(int epoll, const struct address *addr)
 	event.data.fd = fd;
 	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0)
 		die("epoll_ctl");
+	begun_ns[fd % FILES_MAX] = started_ns;
 }
 
 /* Returns 1 when the connection is over. */
@@ -217,6 +246,7 @@ static int proceed(int epoll, const struct epoll_event *event)
 	}
 	switch (recv(fd, bytes, sizeof(bytes), 0)) {
 	case 0:
+		sample(now_ns() - begun_ns[fd % FILES_MAX]);
 		close(fd);
 		return 1;
 	case 1:
@@ -249,38 +279,24 @@ static void measure_connects(const struct address *addr, uint64_t length_ns)
 			begin(epoll, addr);
 		}
 	}
-	printf("{\"per_s\": %.1f}\n", (double)count * 1e9 / (double)(now_ns() - start_ns));
-}
-
-static int compare_u32(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
+	print_samples((double)count * 1e9 / (double)(now_ns() - start_ns));
 }
 
 static void measure_latency(const struct address *addr, uint64_t length_ns)
 {
-	uint32_t *samples = malloc(SAMPLES_MAX * sizeof(*samples));
 	uint64_t start_ns = now_ns(), last_ns = start_ns, then_ns;
 	int fd = connected(addr, SOCK_STREAM);
-	size_t count = 0;
 	char byte = 'e';
 
-	if (!samples)
-		die("malloc");
 	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	while (last_ns - start_ns < length_ns && count < SAMPLES_MAX) {
+	while (last_ns - start_ns < length_ns) {
 		if (send(fd, &byte, 1, 0) != 1 || recv(fd, &byte, 1, 0) != 1)
 			die("request");
 		then_ns = now_ns();
-		samples[count++] = (uint32_t)(then_ns - last_ns);
+		sample(then_ns - last_ns);
 		last_ns = then_ns;
 	}
-	qsort(samples, count, sizeof(*samples), compare_u32);
-	printf("{\"per_s\": %.1f, \"p50_us\": %.2f, \"p99_us\": %.2f}\n",
-	       (double)count * 1e9 / (double)(last_ns - start_ns), samples[count / 2] / 1e3,
-	       samples[count * 99 / 100] / 1e3);
+	print_samples((double)samples_count * 1e9 / (double)(last_ns - start_ns));
 }
 
 static uint64_t datagrams_of(const struct address *addr)
@@ -336,6 +352,9 @@ int main(int argc, char **argv)
 	}
 	addr = address_of(argv[2], argv[3]);
 	length_ns = strtoull(argv[4], NULL, 10) * 1000000ULL;
+	samples = malloc(SAMPLES_MAX * sizeof(*samples));
+	if (!samples)
+		die("malloc");
 	if (strcmp(argv[1], "connect") == 0)
 		measure_connects(&addr, length_ns);
 	else if (strcmp(argv[1], "latency") == 0)

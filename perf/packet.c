@@ -7,6 +7,7 @@
  *
  *	MK_PACKET_RUNS=N	fewer runs, if each costs the same (perf/instructions)
  *	MK_PACKET_NODES=N	this many other nodes, and a row of packets to each of them in turn
+ *	MK_PACKET_POLICIES=1	both pods are isolated, and may do everything
  *	MK_PACKET_SERVICES=N	this many other Services in the tables, each with two backends */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "bpf/network.h"
+#include "bpf/policy.h"
 #include "bpf/run.h"
 #include "rows.h"
 
@@ -116,6 +118,24 @@ static void add_nodes(void)
 	}
 }
 
+/* Both pods are isolated, by a class and by a block. Flows of the rows have sessions then. */
+static void isolate(void)
+{
+	static const struct policy_row isolated = {
+		"isolated",
+		{ "set s isolates any=all unknown=all 2=all 3=all 7=all *=all 203.0.113.0/24=all",
+		  "pod 10.244.1.2 in=s out=s", "pod 10.244.1.3 in=s out=s" }
+	};
+	struct frame out;
+
+	policy_start();
+	policy_run(&isolated);
+	for (int row = 0; row < ROWS(rows); row++)
+		if (!strchr(rows[row].flow, '%') && !strstr(rows[row].flow, "127.0.0.1"))
+			send_one(rows[row].hook, rows[row].flow, rows[row].tcp_flags ? SYN : 0,
+				 &out);
+}
+
 static void establish(void)
 {
 	struct frame out;
@@ -128,6 +148,8 @@ static void establish(void)
 	fixture_service("tcp 192.168.99.11:30081", MK_SCOPE_INTERNAL, 0, remote_backend, 0, 1);
 	fixture_localhost_ports(30080, 32767);
 	establish_own();
+	if (getenv("MK_PACKET_POLICIES"))
+		isolate();
 	send_one(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", SYN, &out);
 	send_one(MK_HOOK_OVERLAY, "tcp 10.244.2.7:8080 > 10.244.1.2:40000", SYN | ACK, &out);
 	send_one(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.96.0.10:80", ACK, &out);

@@ -13,11 +13,9 @@
 #include "agent/service_queue.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "cluster/api/http_internal.h"
-#include "cluster/watch/reflector_internal.h"
+#include "unit/list_feed.h"
 #include "unit/sync_fixture.h"
 
-#define PIECE_BYTES  16384 /* size of a TLS record */
 #define CLUSTERS_MAX 4
 #define ROOM	     262144 /* entries of each table */
 
@@ -29,8 +27,7 @@ struct cluster {
 	struct mk_service_tables tables;
 	struct mk_service_sync *sync;
 	FILE *changes;
-	double *times_us;
-	size_t count;
+	struct feed_times times;
 	unsigned long entries;
 };
 
@@ -38,34 +35,7 @@ static struct cluster clusters[CLUSTERS_MAX];
 static size_t cluster_count;
 static struct cluster *now; /* the cluster whose bytes are read */
 
-static void die(const char *what, const char *why)
-{
-	fprintf(stderr, "scale_change: %s: %s\n", what, why);
-	exit(1);
-}
-
 /* ---- the agent's part ------------------------------------------------------------------------- */
-
-static int apply_object(void *ctx, const struct mk_resource *resource, json_object *tree,
-			struct mk_error *err)
-{
-	(void)ctx;
-	(void)resource;
-	return mk_model_apply(now->core.model, tree, err);
-}
-
-static void remove_object(void *ctx, const struct mk_resource *resource, const char *namespace_,
-			  const char *name)
-{
-	(void)ctx;
-	mk_model_delete(now->core.model, resource->model_kind, namespace_, name);
-}
-
-static void on_listed(void *ctx, const struct mk_resource *resource)
-{
-	(void)ctx;
-	(void)resource;
-}
 
 static void service_changed(void *ctx, const char *namespace_, const char *name)
 {
@@ -93,7 +63,7 @@ static void work_on(struct agent_service *service)
 	if (mk_service_compile(now->core.model, &view, service->namespace_, service->name,
 			       &compiled, &sync_err) < 0 ||
 	    mk_service_sync_apply(now->sync, &compiled, now_ns, &counts, &sync_err) < 0)
-		die(service->key, mk_error_text(&sync_err));
+		feed_die(service->key, mk_error_text(&sync_err));
 	mk_compiled_service_release(&compiled);
 	service->dirty = false;
 	DL_DELETE(now->queue.dirty, service);
@@ -109,61 +79,6 @@ static void work(void)
 
 /* ---- clusters --------------------------------------------------------------------------------- */
 
-/* Give @reflector a transfer without a request. The end of a list sets the transfer's timer. */
-static void set_transfer(uv_loop_t *loop, struct mk_reflector *reflector)
-{
-	struct mk_http_transfer *transfer = calloc(1, sizeof(*transfer));
-
-	if (!transfer)
-		die("transfer", "out of memory");
-	uv_timer_init(loop, &transfer->silence);
-	reflector->transfer = transfer;
-}
-
-/* Make a reflector that sends no request, because its loop does not run. */
-static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id id)
-{
-	const struct mk_reflector_sink sink = { apply_object, remove_object, on_listed, on_listed,
-						NULL };
-	struct mk_error err;
-	struct mk_reflector *reflector = mk_reflector_start(
-		loop, NULL, mk_resource(id), &mk_reflector_timing_default, &sink, &err);
-
-	if (!reflector)
-		die("reflector", err.text);
-	reflector->mode = MK_QUERY_STREAM;
-	set_transfer(loop, reflector);
-	reflector->version[0] = '\0';
-	seen_begin(reflector->seen);
-	splitter_free(reflector->splitter);
-	reflector->splitter = reflector_splitter(reflector);
-	return reflector;
-}
-
-static FILE *open_watch(const char *dir, const char *name)
-{
-	char path[4096];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s.watch", dir, name);
-	file = fopen(path, "r");
-	if (!file)
-		die(path, strerror(errno));
-	return file;
-}
-
-static void feed(struct mk_reflector *reflector, const char *name)
-{
-	cleanup_fclose FILE *file = open_watch(now->dir, name);
-	char piece[PIECE_BYTES];
-	struct mk_error err;
-	size_t size;
-
-	while ((size = fread(piece, 1, sizeof(piece), file)) > 0)
-		if (reflector_data(reflector, 200, piece, size, &err) < 0)
-			die(name, err.text);
-}
-
 static void build_cluster(uv_loop_t *loop, struct cluster *cluster)
 {
 	const struct mk_model_listener listener = { .service_changed = service_changed,
@@ -176,14 +91,14 @@ static void build_cluster(uv_loop_t *loop, struct cluster *cluster)
 	cluster->sync = sync_;
 	cluster->core.model = mk_model_new();
 	if (!cluster->core.model)
-		die(cluster->dir, "out of memory");
+		feed_die(cluster->dir, "out of memory");
 	mk_model_set_listener(cluster->core.model, &listener);
-	cluster->services = reflector_new(loop, MK_RESOURCE_SERVICES);
-	cluster->slices = reflector_new(loop, MK_RESOURCE_ENDPOINT_SLICES);
-	feed(cluster->services, "services");
-	feed(cluster->slices, "endpointslices");
+	cluster->services = feed_start(loop, MK_RESOURCE_SERVICES, &cluster->core.model);
+	cluster->slices = feed_start(loop, MK_RESOURCE_ENDPOINT_SLICES, &cluster->core.model);
+	feed_file(cluster->services, cluster->dir, "services.watch");
+	feed_file(cluster->slices, cluster->dir, "endpointslices.watch");
 	work();
-	cluster->changes = open_watch(cluster->dir, "changes");
+	cluster->changes = feed_open(cluster->dir, "changes.watch");
 	cluster->entries = 0;
 }
 
@@ -195,41 +110,31 @@ static __attribute__((noinline)) bool change(struct cluster *cluster)
 	static char *line;
 	static size_t room;
 	ssize_t size = getline(&line, &room, cluster->changes);
-	struct mk_error err;
 	uint64_t start;
 
 	if (size <= 0)
 		return false;
 	now = cluster;
-	cluster->times_us = reallocarray(cluster->times_us, cluster->count + 1, sizeof(double));
-	if (!cluster->times_us)
-		die(cluster->dir, "out of memory");
 	start = uv_hrtime();
-	if (reflector_data(cluster->slices, 200, line, (size_t)size, &err) < 0)
-		die(cluster->dir, err.text);
+	feed_bytes(cluster->slices, line, (size_t)size);
 	work();
-	cluster->times_us[cluster->count++] = (double)(uv_hrtime() - start) / 1e3;
+	feed_time_add(&cluster->times, (double)(uv_hrtime() - start) / 1e3);
 	/* not measured, as the agent does it a second later */
 	now_ns += 2 * MK_RETIRE_NS;
 	if (mk_service_sync_collect(cluster->sync, now_ns, &counts, &sync_err) < 0)
-		die(cluster->dir, mk_error_text(&sync_err));
+		feed_die(cluster->dir, mk_error_text(&sync_err));
 	return true;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 static void print(struct cluster *cluster)
 {
-	qsort(cluster->times_us, cluster->count, sizeof(double), compare);
+	const struct feed_times *times = &cluster->times;
+
+	feed_times_sort(&cluster->times);
 	printf("{\"name\":\"%s\",\"services\":%zu,\"changes\":%zu,\"entries\":%.2f,\"min_us\":%.1f,\"median_us\":%.1f,\"p99_us\":%.1f}\n",
-	       cluster->dir, mk_service_sync_service_count(cluster->sync), cluster->count,
-	       (double)cluster->entries / (double)cluster->count, cluster->times_us[0],
-	       cluster->times_us[cluster->count / 2], cluster->times_us[cluster->count * 99 / 100]);
+	       cluster->dir, mk_service_sync_service_count(cluster->sync), times->count,
+	       (double)cluster->entries / (double)times->count, times->us[0], feed_median(times),
+	       feed_p99(times));
 }
 
 START_TEST(measure_all)
@@ -257,7 +162,7 @@ int main(int argc, char **argv)
 	int failed;
 
 	if (argc < 2 || argc > CLUSTERS_MAX + 1)
-		die("usage", "scale_change DIR...");
+		feed_die("usage", "scale_change DIR...");
 	for (; (int)cluster_count + 1 < argc; cluster_count++)
 		clusters[cluster_count].dir = argv[cluster_count + 1];
 	mk_log_set_level(MK_LOG_WARN);

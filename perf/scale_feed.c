@@ -10,40 +10,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "cluster/api/http_internal.h"
-#include "cluster/watch/reflector_internal.h"
-
-#define PIECE_BYTES 16384 /* size of a TLS record */
+#include "unit/list_feed.h"
 
 static struct mk_model *model;
 static uint64_t notified;
-
-static void fail(const char *what, const char *why)
-{
-	fprintf(stderr, "scale_feed: %s: %s\n", what, why);
-	exit(1);
-}
-
-static int apply(void *ctx, const struct mk_resource *resource, json_object *tree,
-		 struct mk_error *err)
-{
-	(void)ctx;
-	(void)resource;
-	return mk_model_apply(model, tree, err);
-}
-
-static void remove_object(void *ctx, const struct mk_resource *resource, const char *namespace_,
-			  const char *name)
-{
-	(void)ctx;
-	mk_model_delete(model, resource->model_kind, namespace_, name);
-}
-
-static void on_listed(void *ctx, const struct mk_resource *resource)
-{
-	(void)ctx;
-	(void)resource;
-}
 
 static void service_changed(void *ctx, const char *namespace_, const char *name)
 {
@@ -59,95 +29,36 @@ static void node_changed(void *ctx, const char *name)
 	(void)name;
 }
 
-/* Give @reflector a transfer without a request. The end of a list sets the transfer's timer. */
-static void set_transfer(uv_loop_t *loop, struct mk_reflector *reflector)
-{
-	struct mk_http_transfer *transfer = calloc(1, sizeof(*transfer));
-
-	if (!transfer)
-		fail("transfer", "out of memory");
-	uv_timer_init(loop, &transfer->silence);
-	reflector->transfer = transfer;
-}
-
-/* Make a reflector that sends no request, because its loop does not run. */
-static struct mk_reflector *reflector_new(uv_loop_t *loop, enum mk_resource_id id)
-{
-	const struct mk_reflector_sink sink = { apply, remove_object, on_listed, on_listed, NULL };
-	struct mk_error err;
-	struct mk_reflector *reflector = mk_reflector_start(
-		loop, NULL, mk_resource(id), &mk_reflector_timing_default, &sink, &err);
-
-	if (!reflector)
-		fail("reflector", err.text);
-	reflector->mode = MK_QUERY_STREAM;
-	set_transfer(loop, reflector);
-	return reflector;
-}
-
-static void begin(struct mk_reflector *reflector)
-{
-	reflector->version[0] = '\0';
-	seen_begin(reflector->seen);
-	splitter_free(reflector->splitter);
-	reflector->splitter = reflector_splitter(reflector);
-}
-
 static double feed(struct mk_reflector *reflector, const char *dir, const char *name)
 {
-	char path[4096], piece[PIECE_BYTES];
-	struct mk_error err;
 	uint64_t start = uv_hrtime();
-	cleanup_fclose FILE *file = NULL;
-	size_t size;
 
-	snprintf(path, sizeof(path), "%s/%s.watch", dir, name);
-	file = fopen(path, "r");
-	if (!file)
-		fail(path, strerror(errno));
-	while ((size = fread(piece, 1, sizeof(piece), file)) > 0)
-		if (reflector_data(reflector, 200, piece, size, &err) < 0)
-			fail(path, err.text);
+	feed_file(reflector, dir, name);
 	return (double)(uv_hrtime() - start) / 1e6;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 /* Feed the lines one by one, as a quiet server sends them. */
 static void feed_changes(struct mk_reflector *reflector, const char *dir)
 {
+	cleanup_fclose FILE *file = feed_open(dir, "changes.watch");
 	cleanup_free char *line = NULL;
-	cleanup_fclose FILE *file = NULL;
-	double *times = NULL, sum = 0;
-	char path[4096];
-	struct mk_error err;
-	size_t count = 0, room = 0;
+	struct feed_times times = { 0 };
+	double sum_us = 0;
+	size_t room = 0;
 	ssize_t size;
 
-	snprintf(path, sizeof(path), "%s/changes.watch", dir);
-	file = fopen(path, "r");
-	while (file && (size = getline(&line, &room, file)) > 0) {
+	while ((size = getline(&line, &room, file)) > 0) {
 		uint64_t start = uv_hrtime();
 
-		if (reflector_data(reflector, 200, line, (size_t)size, &err) < 0)
-			fail(path, err.text);
-		times = realloc(times, (count + 1) * sizeof(*times));
-		if (!times)
-			fail(path, "out of memory");
-		times[count] = (double)(uv_hrtime() - start) / 1e6;
-		sum += times[count++];
+		feed_bytes(reflector, line, (size_t)size);
+		feed_time_add(&times, (double)(uv_hrtime() - start) / 1e3);
+		sum_us += times.us[times.count - 1];
 	}
-	if (count == 0)
-		return;
-	qsort(times, count, sizeof(*times), compare);
+	feed_times_sort(&times);
 	printf("\"changes\":%zu,\"change_median_ms\":%.4f,\"change_p99_ms\":%.4f,\"changes_per_s\":%.0f,",
-	       count, times[count / 2], times[count * 99 / 100], (double)count * 1000 / sum);
-	free(times);
+	       times.count, feed_median(&times) / 1e3, feed_p99(&times) / 1e3,
+	       (double)times.count * 1e6 / sum_us);
+	free(times.us);
 }
 
 int main(int argc, char **argv)
@@ -160,23 +71,23 @@ int main(int argc, char **argv)
 	double read_ms, again_ms;
 
 	if (argc != 2)
-		fail("usage", "scale_feed DIR");
+		feed_die("usage", "scale_feed DIR");
 	mk_log_set_level(MK_LOG_WARN);
 	uv_loop_init(&loop);
 	model = mk_model_new();
 	mk_model_set_listener(model, &listener);
-	services = reflector_new(&loop, MK_RESOURCE_SERVICES);
-	slices = reflector_new(&loop, MK_RESOURCE_ENDPOINT_SLICES);
-	begin(services);
-	begin(slices);
-	read_ms = feed(services, argv[1], "services") + feed(slices, argv[1], "endpointslices");
+	services = feed_start(&loop, MK_RESOURCE_SERVICES, &model);
+	slices = feed_start(&loop, MK_RESOURCE_ENDPOINT_SLICES, &model);
+	read_ms = feed(services, argv[1], "services.watch") +
+		  feed(slices, argv[1], "endpointslices.watch");
 	getrusage(RUSAGE_SELF, &usage);
 	printf("{\"objects\":%zu,\"read_ms\":%.1f,\"peak_rss_kib\":%ld,",
 	       seen_count(services->seen) + seen_count(slices->seen), read_ms, usage.ru_maxrss);
 	notified = 0;
-	begin(services);
-	begin(slices);
-	again_ms = feed(services, argv[1], "services") + feed(slices, argv[1], "endpointslices");
+	feed_begin(services);
+	feed_begin(slices);
+	again_ms = feed(services, argv[1], "services.watch") +
+		   feed(slices, argv[1], "endpointslices.watch");
 	printf("\"read_again_ms\":%.1f,\"changed_by_reading_again\":%" PRIu64 ",", again_ms,
 	       notified);
 	feed_changes(slices, argv[1]);

@@ -22,6 +22,7 @@ enum mk_hook {
 	MK_HOOK_OVERLAY, /* VXLAN device, ingress: another node sends */
 	MK_HOOK_UPLINK, /* uplink, ingress: hosts outside send */
 	MK_HOOK_UPLINK_EGRESS, /* uplink, egress: the host answers */
+	MK_HOOK_FUNCTION, /* host side of a function pod's port, ingress: a function sends */
 	MK_HOOK_COUNT
 };
 
@@ -37,6 +38,7 @@ enum mk_prog {
 	MK_PROG_UPLINK, /* a tunnel's packet, now with an Ethernet header */
 	MK_PROG_OPEN, /* the first packet of a flow that needs a session of ilb or elb */
 	MK_PROG_NDP, /* IPv6: a pod's neighbour discovery */
+	MK_PROG_POLICY, /* may this flow of an isolated pod pass? If so, like MK_PROG_OPEN */
 	MK_PROG_COUNT
 };
 
@@ -65,7 +67,7 @@ enum mk_entry {
 #define MK_ABI_VERSION 2 /* `make ENLARGED=1`: a made-up later version, for test/lab/t_upgrade.sh */
 #endif
 
-#define MK_PROGRAMS_MAX 16
+#define MK_PROGRAMS_MAX 24
 
 /* Map abi, one entry that no program uses: which version made the tables. Without this map the
  * version is 0. */
@@ -78,7 +80,7 @@ struct mk_abi {
 	__u32 pad;
 	__u32 program_ids[MK_PROGRAMS_MAX];
 };
-_Static_assert(sizeof(struct mk_abi) == 120, "map value ABI");
+_Static_assert(sizeof(struct mk_abi) == 152, "map value ABI");
 
 #define MK_PROTO_ANY 0
 
@@ -130,16 +132,19 @@ struct mk_session {
 	__u32 set_id; /* mk_frontend.set_id, 0: the session is no Service's */
 	__u32 service_id; /* mk_frontend.service_id, 0: the session is no Service's */
 	__u8 flags; /* enum mk_session_flags, without those that have a byte */
-	__u8 spoke; /* half-open table, forward entry: a packet has come since it got its slot */
-	__u8 replied; /* forward entry: the other side has answered */
+	/* Both in forward entries. They share a byte, so two CPUs that set them at once may lose
+	 * one. The next packet of that side sets it again. */
+	__u8 spoke : 7; /* half-open table: a packet has come since it got its slot */
+	__u8 replied : 1; /* the other side has answered */
+	/* CLOCK_MONOTONIC, seconds modulo 2^8: when an RST came from the other direction; 0: none,
+	 * or it was ignored */
+	__u8 reset_s;
 	__u8 stage; /* MK_SESSION_OPEN (TCP, SCTP), MK_SESSION_MOVED (UDP), or 0 */
 	/* TCP, host byte order: the acknowledgement of this direction's packets, noted at most once
 	 * a second. Before the handshake is complete, in the forward entry: the number that
 	 * completes it, the server's initial sequence number plus 1. 0: unknown. */
 	__u32 ack;
-	/* CLOCK_MONOTONIC, seconds modulo 2^16: when an RST came from the other direction; 0: none,
-	 * or it was ignored */
-	__u16 reset_s;
+	__u16 policy_seen; /* mk_policy_seen() when policies allowed the flow; 0: not asked yet */
 	__u8 fin; /* MK_SESSION_FIN, or 0 */
 	__u8 reset; /* MK_SESSION_RST, or 0 */
 #ifdef MK_TEST_ENLARGED_SESSION
@@ -561,6 +566,186 @@ static inline void mk_port_set_add(struct mk_port_set *set, __u16 port)
 
 #define MK_LOOPBACK_IFINDEX 1 /* in every network namespace: linux/net/net_namespace.h */
 
+/* ---- policies ------------------------------------------------------------------------ */
+
+/* A set is all that applies to a pod in one direction. Sets, classes of pods and tables of ports
+ * are named by a hash of their content (src/policy/ids.h), so equal contents have equal names at
+ * any time, and an entry of a set never changes its meaning. */
+enum mk_policy_direction { MK_POLICY_INGRESS, MK_POLICY_EGRESS, MK_POLICY_DIRECTIONS };
+
+#define MK_SET_OPEN	  0ULL /* nothing applies to the pod */
+#define MK_SET_PENDING	  1ULL /* not known yet: only the pod's own node reaches it */
+#define MK_SET_ISOLATES	  (1ULL << 63) /* a NetworkPolicy selects the pod */
+#define MK_SET_HAS_BLOCKS (1ULL << 62) /* the set has addresses in map policy_blocks */
+/* Some of the set's policies are audited: they count in mk_policy_port.audited alone. */
+#define MK_SET_AUDITS	      (1ULL << 61)
+#define MK_SET_AUDIT_ISOLATES (1ULL << 60) /* MK_SET_ISOLATES, if the audited ones counted */
+#define MK_SET_ONLY_AUDITS    (1ULL << 59) /* all are audited: nothing is dropped */
+#define MK_SET_FLAGS	      (31ULL << 59)
+
+/* May this set drop a packet? */
+static inline int mk_set_enforces(__u64 set)
+{
+	return set != MK_SET_OPEN && !(set & MK_SET_ONLY_AUDITS);
+}
+
+/* What the agent has read of the cluster's policies. */
+enum mk_policy_listed {
+	MK_POLICY_NOT_LISTED, /* nothing since the boot, or another process has emptied the entry */
+	MK_POLICY_LISTED_NONE, /* there are no policies */
+	MK_POLICY_LISTED_SOME,
+	MK_POLICY_LISTS_AWAITED, /* nothing since the boot, and no pod has a set */
+};
+
+/* Map policy_state, one entry, mapped into memory. Each member is written with one store. */
+struct mk_policy_state {
+	/* A pod of this node has a set. Programs ask no further while this is 0. If @listed is 0,
+	 * too, the pods' own entries say whether they have sets. */
+	__u32 on;
+	__u32 listed; /* enum mk_policy_listed */
+};
+_Static_assert(sizeof(struct mk_policy_state) == 8, "map value ABI");
+
+/* Map pod_policies, an array by mk_pod_slot(), mapped into memory. An entry belongs to the pod of
+ * map pods with the same address and ifindex. If the pod there has another ifindex, it counts as
+ * pending. */
+struct mk_pod_policy {
+	__u64 set[MK_POLICY_DIRECTIONS]; /* each is written with one store */
+	struct mk_addr addr;
+	__u32 ifindex;
+	/* Raised after a change that may forbid something. Sessions opened before are evaluated
+	 * again. It stays when the slot's pod goes. */
+	__u32 generation;
+	__u32 pad[MK_BY_FAMILY(1, 2)];
+};
+_Static_assert(sizeof(struct mk_pod_policy) == MK_BY_FAMILY(32, 48), "map value ABI");
+
+/* Return mk_session.policy_seen for the sum of both ends' generations; never 0. It repeats after
+ * 32,768 changes between two packets of a flow, and then misses them. */
+static inline __u16 mk_policy_seen(__u32 generations)
+{
+	return (__u16)(generations | 0x8000);
+}
+
+/* Map policy_identities, by address: the pods of the cluster that selectors may select, and the
+ * addresses that nodes use inside the overlay. */
+struct mk_policy_identity {
+	__u64 class_id; /* of the pod; 0: no pod */
+	struct mk_addr counts_as; /* 0: itself */
+	__u32 pad[MK_BY_FAMILY(1, 2)];
+};
+_Static_assert(sizeof(struct mk_policy_identity) == MK_BY_FAMILY(16, 32), "map value ABI");
+
+/* Map policy_peers: the table of ports that @set has for pods of class @peer. A set always has the
+ * entries of the two special peers. Without an entry for its class, a pod is MK_PEER_ANY_POD.
+ * Without that entry nothing passes. */
+#define MK_PEER_ANY_POD	    1ULL
+#define MK_PEER_UNKNOWN_POD 2ULL /* an address of the pods' ranges without identity */
+struct mk_policy_peer_key {
+	__u64 set, peer;
+};
+struct mk_policy_peer {
+	__u64 table; /* part of the key in map policy_ports */
+};
+_Static_assert(sizeof(struct mk_policy_peer_key) == 16, "map key ABI");
+_Static_assert(sizeof(struct mk_policy_peer) == 8, "map value ABI");
+
+/* Map policy_blocks (LPM): the table of ports that @set has for addresses. Blocks do not add up:
+ * the longest one says everything. Every set has the block of 0 bits, for any address. A set
+ * without MK_SET_HAS_BLOCKS has only that. The programs ask for peers that are no known pod, and
+ * for pods if the set has blocks. Without an entry nothing passes. */
+#define MK_POLICY_SET_BITS 64
+struct mk_policy_block_key {
+	__u32 prefix_bits; /* MK_POLICY_SET_BITS and those of the block */
+	__u32 set[2]; /* a __u64 in the host's byte order */
+	struct mk_addr addr;
+};
+_Static_assert(sizeof(struct mk_policy_block_key) == MK_BY_FAMILY(16, 28), "map key ABI");
+
+/* Map policy_ports (LPM): the verdicts of a table for destination ports. They do not add up: the
+ * longest entry says everything. The entry of MK_POLICY_TABLE_BITS is for protocols without ports
+ * and for all that has no longer entry; one with MK_POLICY_PROTO_BITS more is for all ports of
+ * @proto. Without an entry nothing passes. */
+#define MK_POLICY_TABLE_BITS 64
+#define MK_POLICY_PROTO_BITS 8
+#define MK_POLICY_PORT_BITS  16
+struct mk_policy_port_key {
+	__u32 prefix_bits;
+	__u32 table[2]; /* a __u64 in the host's byte order */
+	__u8 proto; /* IPPROTO_* */
+	__u8 port[2]; /* a __be16; not aligned, because no gap may be between the two */
+	__u8 pad;
+};
+_Static_assert(sizeof(struct mk_policy_port_key) == 16, "map key ABI");
+
+enum mk_policy_action { MK_POLICY_NO_RULE, MK_POLICY_ACCEPT, MK_POLICY_DENY, MK_POLICY_PASS };
+
+/* Numbers of rules begin with 1 and are those of the set, in the order in which they are asked.
+ * A pod's own verdict (policy_peers) and its address's (policy_blocks) are combined: per tier the
+ * rule with the lower number decides; NetworkPolicies allow if one of both allows. */
+struct mk_policy_verdict {
+	__u16 admin, baseline; /* ClusterNetworkPolicies: the first rule that matches; 0: none */
+	__u16 allows; /* NetworkPolicies: the first rule that allows; 0: none */
+	__u8 admin_action, baseline_action; /* enum mk_policy_action */
+};
+struct mk_policy_port {
+	struct mk_policy_verdict in_force;
+	/* What it would be if no policy were audited. Zero in a set without MK_SET_AUDITS. */
+	struct mk_policy_verdict audited;
+};
+_Static_assert(sizeof(struct mk_policy_port) == 16, "map value ABI");
+
+/* Map policy_counts: what a set has decided. Only first packets and dropped packets are counted. If
+ * audited policies would deny a flow, this is counted besides what was decided. */
+enum mk_policy_tier {
+	MK_TIER_NONE, /* nothing decided: allowed; or pending: denied */
+	MK_TIER_ADMIN,
+	MK_TIER_NETWORK_POLICY, /* rule 0: isolated, and no rule allows */
+	MK_TIER_BASELINE,
+};
+struct mk_policy_count_key {
+	__u64 set;
+	__u16 rule; /* 0: none */
+	__u8 tier; /* enum mk_policy_tier */
+	__u8 denied;
+	__u8 direction; /* enum mk_policy_direction; the pending set has both */
+	__u8 audited; /* @denied, if the audited policies of the set counted, too; it has passed */
+	__u8 pad[2];
+};
+struct mk_policy_count {
+	__u64 packets, last_ns; /* CLOCK_MONOTONIC */
+};
+_Static_assert(sizeof(struct mk_policy_count_key) == 16, "map key ABI");
+_Static_assert(sizeof(struct mk_policy_count) == 16, "map value ABI");
+
+/* Map policy_events, a per-CPU array of __u64 by this. */
+enum mk_policy_event {
+	MK_POLICY_RECHECK, /* a known flow was asked about again */
+	MK_POLICY_TAKEN_UP, /* a connection from before the policies went on (rule 33) */
+	MK_POLICY_UNKNOWN_PEER, /* dropped; the peer was an unknown address of the pods' ranges */
+	MK_POLICY_EVENTS,
+};
+
+/* Map policy_expected, by a pod's UID as runtimes give it (K8S_POD_UID), or by "namespace/name" if
+ * there is none: the sets of the pods bound to this node. Only CNI ADD reads it. */
+#define MK_POLICY_POD_CHARS 320
+struct mk_policy_pod_key {
+	char text[MK_POLICY_POD_CHARS]; /* filled with zero bytes */
+};
+struct mk_policy_expected {
+	__u64 set[MK_POLICY_DIRECTIONS];
+};
+
+/* Map policy_namespaces, by name: can a policy select a pod of this namespace? Only CNI ADD reads
+ * it. A namespace without an entry counts as one that policies select. */
+#define MK_POLICY_NAMESPACE_CHARS 64
+struct mk_policy_namespace_key {
+	char name[MK_POLICY_NAMESPACE_CHARS]; /* filled with zero bytes */
+};
+struct mk_policy_namespace {
+	__u32 directions; /* bits by enum mk_policy_direction */
+};
+
 /* ---- what changes while programs run ------------------------------------------------- */
 
 /* Map uplinks, by ifindex: the devices to outside, which carry the programs. Since version 7 of the
@@ -657,45 +842,50 @@ _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(76, 184), "rodata ABI");
 /* ---- drops ------------------------------------------------------------------------- */
 
 /* One line per reason: the name, and the text that an operator reads. Append only. */
-#define MK_DROP_REASONS(X)                                                                      \
-	X(TRUNCATED, "packet shorter than its headers say")                                     \
-	X(BAD_HEADER, "invalid IP version, header length or total length")                      \
-	X(NOT_IPV4, "neither IPv4 nor IPv6, or of a family this node does not run")             \
-	X(SPOOFED_ADDRESS, "pod sends from an address that is not its own")                     \
-	X(SPOOFED_MAC, "pod sends from a MAC address that is not its own")                      \
-	X(CHAIN_BROKEN, "tail call into an empty slot of the program array")                    \
-	X(NO_BACKEND, "chosen backend is not in its table")                                     \
-	X(NO_LOCAL_BACKEND, "traffic policy Local and no backend on this node")                 \
-	X(SESSION_TABLE_FULL, "no free entry for a new session")                                \
-	X(NAT_PORTS_EXHAUSTED, "no free source port towards this destination")                  \
-	X(NO_POD,                                                                               \
-	  "address of this node's pod CIDR that no pod has (answered with host unreachable)")   \
-	X(NO_ROUTE, "address inside the cluster's ranges that no pod, node or Service has")     \
-	X(NOT_UNICAST, "multicast, broadcast or loopback destination")                          \
-	X(TTL_EXPIRED, "TTL used up (answered with time exceeded where possible)")              \
-	X(TOO_BIG, "does not fit the next MTU (answered with fragmentation needed)")            \
-	X(FRAGMENT_UNKNOWN, "fragment whose first fragment was not seen")                       \
-	X(PROTOCOL, "protocol that cannot be translated")                                       \
-	X(REWRITE_FAILED, "the kernel refused to change the packet")                            \
-	X(REFUSED, "Service without backends or unknown port (answered with port unreachable)") \
-	X(OVERLAY_STRAY, "packet from another node that is not for this node")                  \
-	X(SOURCE_RANGE, "client is not in the Service's loadBalancerSourceRanges")              \
-	X(OVERLAY_FORGED,                                                                       \
-	  "UDP to the overlay's port through the datapath: only nodes may send it")             \
-	X(SOURCE_ROUTE, "packet chooses its own route (IP option source route)")                \
-	X(FORGED_ERROR,                                                                         \
-	  "ICMP error of a pod about another's packet, or that shrinks overlay packets")        \
-	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")    \
-	X(OVERLAY_STRANGER,                                                                     \
-	  "overlay packet from no node, or with the source address of another node")            \
-	X(ERROR_LIMIT, "not forwarded; no ICMP error sent, because their limit was reached")    \
-	X(HOST_ROUTE,                                                                           \
-	  "this host has no route there, or one that forbids it (answered as the host would)")  \
-	X(NO_UPLINK,                                                                            \
-	  "this host's route uses a device that is no uplink (answered with net unreachable)")  \
-	X(EXTENSION_HEADER,                                                                     \
-	  "IPv6 extension headers that are too many, or too long, to find layer 4")             \
-	X(NEIGHBOUR_DISCOVERY, "IPv6 neighbour discovery or multicast listener message of a pod")
+#define MK_DROP_REASONS(X)                                                                        \
+	X(TRUNCATED, "packet shorter than its headers say")                                       \
+	X(BAD_HEADER, "invalid IP version, header length or total length")                        \
+	X(NOT_IPV4, "neither IPv4 nor IPv6, or of a family this node does not run")               \
+	X(SPOOFED_ADDRESS, "pod sends from an address that is not its own")                       \
+	X(SPOOFED_MAC, "pod sends from a MAC address that is not its own")                        \
+	X(CHAIN_BROKEN, "tail call into an empty slot of the program array")                      \
+	X(NO_BACKEND, "chosen backend is not in its table")                                       \
+	X(NO_LOCAL_BACKEND, "traffic policy Local and no backend on this node")                   \
+	X(SESSION_TABLE_FULL, "no free entry for a new session")                                  \
+	X(NAT_PORTS_EXHAUSTED, "no free source port towards this destination")                    \
+	X(NO_POD,                                                                                 \
+	  "address of this node's pod CIDR that no pod has (answered with host unreachable)")     \
+	X(NO_ROUTE, "address inside the cluster's ranges that no pod, node or Service has")       \
+	X(NOT_UNICAST, "multicast, broadcast or loopback destination")                            \
+	X(TTL_EXPIRED, "TTL used up (answered with time exceeded where possible)")                \
+	X(TOO_BIG, "does not fit the next MTU (answered with fragmentation needed)")              \
+	X(FRAGMENT_UNKNOWN, "fragment whose first fragment was not seen")                         \
+	X(PROTOCOL, "protocol that cannot be translated")                                         \
+	X(REWRITE_FAILED, "the kernel refused to change the packet")                              \
+	X(REFUSED, "Service without backends or unknown port (answered with port unreachable)")   \
+	X(OVERLAY_STRAY, "packet from another node that is not for this node")                    \
+	X(SOURCE_RANGE, "client is not in the Service's loadBalancerSourceRanges")                \
+	X(OVERLAY_FORGED,                                                                         \
+	  "UDP to the overlay's port through the datapath: only nodes may send it")               \
+	X(SOURCE_ROUTE, "packet chooses its own route (IP option source route)")                  \
+	X(FORGED_ERROR,                                                                           \
+	  "ICMP error of a pod about another's packet, or that shrinks overlay packets")          \
+	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")      \
+	X(OVERLAY_STRANGER,                                                                       \
+	  "overlay packet from no node, or with the source address of another node")              \
+	X(ERROR_LIMIT, "not forwarded; no ICMP error sent, because their limit was reached")      \
+	X(HOST_ROUTE,                                                                             \
+	  "this host has no route there, or one that forbids it (answered as the host would)")    \
+	X(NO_UPLINK,                                                                              \
+	  "this host's route uses a device that is no uplink (answered with net unreachable)")    \
+	X(EXTENSION_HEADER,                                                                       \
+	  "IPv6 extension headers that are too many, or too long, to find layer 4")               \
+	X(NEIGHBOUR_DISCOVERY, "IPv6 neighbour discovery or multicast listener message of a pod") \
+	X(POLICY_INGRESS, "the destination pod's policies do not allow it")                       \
+	X(POLICY_EGRESS, "the source pod's policies do not allow it")                             \
+	X(POLICY_PENDING, "the pod's policies are not known yet")                                 \
+	X(POLICY_NO_FLOW, "belongs to no known connection, and a policy isolates an end of it")   \
+	X(SFC_NO_CHAIN, "packet of a function pod that belongs to no service function chain")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,
@@ -718,7 +908,8 @@ struct mk_drop_counter {
 };
 
 /* Ring buffer drop_events. The tuple is that of the packet when it was dropped; zero if it could
- * not be read. */
+ * not be read. If a set of policies decided, @decided.set is not 0. Then @client and @server are
+ * the ends of the flow in the direction of its request, @server after destination translation. */
 struct mk_drop_event {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 ifindex;
@@ -726,8 +917,10 @@ struct mk_drop_event {
 	__u8 reason; /* enum mk_drop_reason */
 	__u8 hook; /* enum mk_hook */
 	struct mk_tuple tuple;
+	struct mk_policy_count_key decided;
+	struct mk_addr client, server;
 };
-_Static_assert(sizeof(struct mk_drop_event) == MK_BY_FAMILY(32, 56), "ring buffer ABI");
+_Static_assert(sizeof(struct mk_drop_event) == MK_BY_FAMILY(56, 104), "ring buffer ABI");
 
 /* ---- flows that `monitor` reports ---------------------------------------------------- */
 

@@ -27,6 +27,10 @@
  * objects, or one read of the API server's connection, is one turn. */
 #define DEBOUNCE_MS 0
 
+/* CNI ADD holds the agent's lock for an instant, to see whether an agent lives. */
+#define LOCK_TRIES    5
+#define LOCK_RETRY_US 2000
+
 static bool is_configured(const struct mk_family *family)
 {
 	return mk_config_has(&family->core->config, family->family);
@@ -38,11 +42,42 @@ static void on_node_changed(void *ctx, const char *name)
 {
 	struct mk_agent *agent = ctx;
 
-	(void)name;
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		agent->sides[i].services.vips_dirty = true;
+	mk_node_policies_mark(&agent->policies, MK_KIND_NODE, "", name);
 	mk_health_queued(&agent->health.state, mk_time_monotonic_ns());
 	mk_core_mark(&agent->core, MK_UNSURE_NODE, DEBOUNCE_MS);
+}
+
+static void on_policy_object(struct mk_agent *agent, enum mk_kind kind, const char *namespace_,
+			     const char *name)
+{
+	mk_node_policies_mark(&agent->policies, kind, namespace_, name);
+	mk_core_schedule(&agent->core, DEBOUNCE_MS);
+}
+
+static void on_pod_changed(void *ctx, const struct mk_pod_object *pod,
+			   const struct mk_pod_object *former)
+{
+	struct mk_agent *agent = ctx;
+
+	mk_node_policies_pod_changed(&agent->policies, pod, former);
+	mk_core_schedule(&agent->core, DEBOUNCE_MS);
+}
+
+static void on_namespace_changed(void *ctx, const char *name)
+{
+	on_policy_object(ctx, MK_KIND_NAMESPACE, "", name);
+}
+
+static void on_network_policy_changed(void *ctx, const char *namespace_, const char *name)
+{
+	on_policy_object(ctx, MK_KIND_NETWORK_POLICY, namespace_, name);
+}
+
+static void on_cluster_policy_changed(void *ctx, const char *name)
+{
+	on_policy_object(ctx, MK_KIND_CLUSTER_POLICY, "", name);
 }
 
 static void on_service_changed(void *ctx, const char *namespace_, const char *name)
@@ -102,7 +137,13 @@ static int take_lock(struct mk_agent *agent, struct mk_error *err)
 {
 	const char *state_dir = agent->core.config.state_dir;
 
-	agent->process.lock_fd = mk_state_lock(state_dir, MK_AGENT_LOCK, LOCK_EX | LOCK_NB, err);
+	for (int tries = 0; tries < LOCK_TRIES; tries++) {
+		agent->process.lock_fd =
+			mk_state_lock(state_dir, MK_AGENT_LOCK, LOCK_EX | LOCK_NB, err);
+		if (agent->process.lock_fd != -EWOULDBLOCK)
+			break;
+		usleep(LOCK_RETRY_US);
+	}
 	if (agent->process.lock_fd == -EWOULDBLOCK)
 		return already_running(state_dir, err);
 	if (agent->process.lock_fd < 0)
@@ -141,6 +182,10 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 		.service_changed = on_service_changed,
 		.endpoints_triggered = on_endpoints_triggered,
 		.service_cidrs_changed = on_service_cidrs_changed,
+		.pod_changed = on_pod_changed,
+		.namespace_changed = on_namespace_changed,
+		.network_policy_changed = on_network_policy_changed,
+		.cluster_policy_changed = on_cluster_policy_changed,
 		.ctx = agent,
 	};
 
@@ -148,6 +193,7 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 	if (!agent->core.model)
 		return mk_error_errno(err, ENOMEM, "cannot keep the cluster's objects");
 	mk_model_set_listener(agent->core.model, &listener);
+	mk_model_set_node(agent->core.model, agent->core.config.node_name);
 	agent->core.source = mk_source_start(&agent->core.loop, &agent->core.config,
 					     agent->core.model, on_listed, agent, err);
 	return agent->core.source ? 0 : -EINVAL;
@@ -212,14 +258,15 @@ ROW(choose_source,
     mk_source_choose(&agent->core.config, MK_SERVICE_ACCOUNT_DIR, &agent->process.source_text, err))
 ROW(start_health, agent_health_start(&agent->health, agent_metrics_answer, agent, err))
 ROW(start_rtnl, agent_rtnl_start(&agent->rtnl, err))
+ROW(start_policies, mk_node_policies_start(&agent->policies, &agent->node, err))
 FAMILY_ROW(start_sessions, is_configured, agent_sessions_start(&side->sessions, err))
 
 /* Change nothing on the host before the settings are known to suit the cluster, and the lock shows
  * that no other agent runs here. */
 static int (*const start_steps[])(struct mk_agent *agent, struct mk_error *err) = {
-	choose_source,	 start_core, start_signals,  start_health, start_model,
-	check_addresses, take_lock,  check_primary,  check_abi,	   write_record,
-	give_up_rights,	 start_rtnl, start_sessions,
+	choose_source,	 start_core, start_signals,  start_health,   start_model,
+	check_addresses, take_lock,  check_primary,  check_abi,	     write_record,
+	give_up_rights,	 start_rtnl, start_sessions, start_policies,
 };
 
 static int start(struct mk_agent *agent, struct mk_error *err)
@@ -277,6 +324,7 @@ static void stop(struct mk_agent *agent)
 	}
 	agent_latency_forget(&agent->latency);
 	agent_checks_free(&agent->checks);
+	mk_node_policies_release(&agent->policies);
 	mk_own_node_release(&agent->node);
 	mk_core_release(&agent->core);
 	mk_cleanup_close(&agent->process.lock_fd);

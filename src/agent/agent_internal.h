@@ -4,6 +4,7 @@
  *
  *	core		what all share: settings, loop, objects, tables, what has to be looked at
  *	node		this node: addresses, uplinks, devices, programs, peers
+ *	policies	network policies
  *	files, hooks, pods, health
  *	services	the Services of each family:
  *		linger		settings and routes that flows still need
@@ -18,13 +19,14 @@
 
 #include "agent/health_server.h"
 #include "agent/install.h"
+#include "agent/policy/policies.h"
 #include "agent/programming_latency.h"
 #include "agent/rtnl_events.h"
 #include "agent/service_queue.h"
 #include "agent/report/metrics.h"
 #include "pod/endpoint/endpoint.h"
 
-#define AGENT_CHECKS_MAX 24
+#define AGENT_CHECKS_MAX 28
 
 /* A check that waits for a lock or fails. */
 struct agent_check {
@@ -75,6 +77,7 @@ struct agent_side {
 struct mk_agent {
 	struct mk_core core;
 	struct mk_own_node node;
+	struct mk_node_policies policies;
 	struct agent_files files;
 	struct agent_hooks hooks;
 	struct agent_pods pods;

@@ -38,6 +38,9 @@ FAMILY_ROW(check_services, is_listed,
 FAMILY_ROW(check_runtime, is_listed, agent_linger_reconcile_runtime(&side->linger, err))
 FAMILY_ROW(check_udp_ports, is_listed, agent_linger_reconcile_udp_ports(&side->linger, err))
 FAMILY_ROW(check_sessions, is_listed, agent_sessions_look(&side->sessions))
+ROW(check_policies, mk_node_policies_audit(&agent->policies, err))
+ROW(collect_policies, mk_node_policies_collect(&agent->policies, err))
+ROW(log_denied, mk_node_policies_log_denied(&agent->policies, err))
 ROW(check_sysctls, mk_own_node_check_sysctls(&agent->node, err))
 ROW(check_devices, agent_pods_reconcile_devices(&agent->pods, &agent->core.config, err))
 ROW(check_host_ports, agent_pods_reconcile_host_ports(&agent->pods, &agent->core.config, err))
@@ -45,7 +48,8 @@ FAMILY_ROW(check_chain, mk_family_is_attached, mk_datapath_repair_chain(family->
 FAMILY_ROW(check_pins, mk_family_is_attached, mk_datapath_repair_pins(family->datapath, err))
 FAMILY_ROW(check_counters, mk_family_is_pruned, mk_datapath_prune_counters(family->datapath, err))
 FAMILY_ROW(check_drop_reports, mk_family_is_attached,
-	   mk_monitor_reset_stale(family->dir, agent->core.config.state_dir, err))
+	   mk_monitor_reset_stale(family->dir, agent->core.config.state_dir,
+				  agent->policies.denied != NULL, err))
 ROW(check_node, (mk_core_mark(&agent->core, MK_UNSURE_NODE, 0), 0))
 ROW(check_log, (mk_log_tell_suppressed(), 0))
 FAMILY_ROW(check_names, is_listed, agent_services_reconcile_names(&side->services, err))
@@ -151,6 +155,7 @@ static const struct check {
 	{ "map 'routes'", check_routes, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "the Services' tables", check_services, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "map 'runtime'", check_runtime, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
+	{ "the policies' tables", check_policies, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "map 'udp_ports'", check_udp_ports, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "map 'sessions'", check_sessions, ROUND, 2, LISTS, NO_REPAIR, 0 },
 	{ "kernel settings", check_sysctls, ROUND, 3, NOTHING, MK_REPAIR_SYSCTL, 0 },
@@ -161,6 +166,8 @@ static const struct check {
 	{ "the chain of programs", check_chain, ROUND, 6, ATTACHED, MK_REPAIR_CHAIN, 0 },
 	{ "the pins", check_pins, ROUND, 6, ATTACHED, MK_REPAIR_PIN, 0 },
 	{ "the Services' names", check_names, SECOND, 0, LISTS, NO_REPAIR, 0 },
+	{ "policies out of use", collect_policies, SECOND, 0, LISTS, NO_REPAIR, 0 },
+	{ "denied flows", log_denied, 1, 0, ATTACHED, NO_REPAIR, 0 },
 	{ "the API server's clock", check_clock, SECOND, 0, NOTHING, NO_REPAIR, 0 },
 	{ "pods' addresses", check_addresses, MINUTE, 0, NOTHING, NO_REPAIR, MK_UNSURE_ADDRESSES },
 	{ "the Services' counters", check_counters, MINUTE, 0, LISTS, NO_REPAIR, 0 },

@@ -199,6 +199,7 @@ static void read_node(struct mk_agent *agent, struct mk_metrics *metrics)
 	read_process(agent, metrics);
 	read_agent(agent, metrics);
 	read_cluster(agent, metrics);
+	mk_node_policies_measure(&agent->policies, metrics);
 	for (unsigned i = 0; i < MK_FAMILIES; i++)
 		read_family(agent, i, metrics);
 	if (metrics->has_datapath)
@@ -261,17 +262,26 @@ static void answer_proxy_mode(struct mk_httpd_reply *reply)
 	mk_httpd_reply_header(reply, "X-Content-Type-Options", "nosniff");
 }
 
-static void answer_metrics(struct mk_agent *agent, bool node, struct mk_httpd_reply *reply)
+static char *text_of(struct mk_agent *agent, enum mk_metrics_page page, struct mk_metrics *metrics)
+{
+	if (page == MK_METRICS_SERVICES)
+		return recent_services_text(agent, metrics);
+	if (page == MK_METRICS_NODE)
+		read_node(agent, metrics);
+	else
+		mk_node_policies_measure(&agent->policies, metrics);
+	return mk_metrics_text(metrics, page);
+}
+
+static void answer_metrics(struct mk_agent *agent, enum mk_metrics_page page,
+			   struct mk_httpd_reply *reply)
 {
 	cleanup_free struct mk_metrics *metrics = NULL;
 
 	metrics = calloc(1, sizeof(*metrics));
 	if (metrics) {
 		metrics->always = true;
-		if (node)
-			read_node(agent, metrics);
-		reply->body = node ? mk_metrics_text(metrics, MK_METRICS_NODE)
-				   : recent_services_text(agent, metrics);
+		reply->body = text_of(agent, page, metrics);
 	}
 	if (!reply->body)
 		reply->status = 500;
@@ -280,12 +290,20 @@ static void answer_metrics(struct mk_agent *agent, bool node, struct mk_httpd_re
 
 void agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *reply)
 {
-	bool node = strcmp(path, "/metrics") == 0;
+	static const char *const pages[] = {
+		[MK_METRICS_NODE] = "/metrics",
+		[MK_METRICS_SERVICES] = "/metrics/services",
+		[MK_METRICS_POLICIES] = "/metrics/policies",
+	};
 
-	if (strcmp(path, "/proxyMode") == 0)
+	if (strcmp(path, "/proxyMode") == 0) {
 		answer_proxy_mode(reply);
-	else if (node || strcmp(path, "/metrics/services") == 0)
-		answer_metrics(ctx, node, reply);
-	else
-		reply->status = 404;
+		return;
+	}
+	for (size_t i = 0; i < MK_ARRAY_SIZE(pages); i++)
+		if (strcmp(path, pages[i]) == 0) {
+			answer_metrics(ctx, (enum mk_metrics_page)i, reply);
+			return;
+		}
+	reply->status = 404;
 }

@@ -20,6 +20,7 @@
 void agent_hooks_changed(struct agent_hooks *hooks, struct mk_core *core, int ifindex)
 {
 	mk_core_check_soon(core, MK_UNSURE_HOOKS);
+	mk_core_mark(core, MK_UNSURE_SANDBOXES, 0); /* ADD writes the pod's entries before */
 	for (size_t i = 0; i < hooks->count; i++)
 		if (hooks->changed[i] == ifindex)
 			return;

@@ -119,6 +119,8 @@ static int step_services(struct mk_agent *agent, struct mk_error *err)
 	return ret[0] < 0 ? ret[0] : ret[1];
 }
 
+ROW(step_policies, mk_node_policies_reconcile(&agent->policies, err))
+
 static int step_overlay(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_core *core = &agent->core;
@@ -296,6 +298,8 @@ static const struct step {
 	{ "attach", step_attach_moved, 0, 0, STOPS },
 	/* a Service that finds a table full delays nothing else */
 	{ "Services", step_services, 0, 0, GOES_ON_IF_FULL },
+	/* before the programs of a version with policies run for the first time */
+	{ "policies", step_policies, 0, 0, GOES_ON },
 	{ "attach", step_attach, 0, 0, STOPS },
 	/* as soon as the tables are this version's */
 	{ "plugin", step_plugin, PLUGIN, 0, GOES_ON },

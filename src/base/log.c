@@ -95,22 +95,38 @@ static void remember(struct mk_log_site *site, enum mk_log_level level, const ch
 	sites = site;
 }
 
-/* Debug lines are not limited: developers need all of them. */
-static bool may_say(struct mk_log_site *kind, enum mk_log_level level)
+static bool is_limited(struct mk_log_site *kind)
 {
 	uint64_t now_ns = mk_time_monotonic_ns(), refill_ns = KIND_REFILL_S * MK_NS_PER_S;
 	uint64_t refills = (now_ns - kind->refilled_ns) / refill_ns;
 
-	if (level == MK_LOG_DEBUG)
-		return true;
 	kind->refilled_ns += refills * refill_ns;
 	kind->spent -= refills < kind->spent ? (unsigned int)refills : kind->spent;
-	if (kind->spent < KIND_BURST) {
-		kind->spent++;
-		return true;
-	}
+	if (kind->spent < KIND_BURST)
+		return false;
 	kind->suppressed++;
-	return false;
+	return true;
+}
+
+/* Debug lines are not limited: developers need all of them. */
+static bool may_say(struct mk_log_site *kind, enum mk_log_level level)
+{
+	if (level == MK_LOG_DEBUG)
+		return true;
+	if (is_limited(kind))
+		return false;
+	kind->spent++;
+	return true;
+}
+
+bool mk_log_is_limited(struct mk_log_site *site)
+{
+	bool limited;
+
+	pthread_mutex_lock(&mutex);
+	limited = is_limited(site);
+	pthread_mutex_unlock(&mutex);
+	return limited;
 }
 
 /* ---- one line -------------------------------------------------------------------------------- */

@@ -43,6 +43,9 @@ struct mk_log_site {
 /* For mk_log() only. @fmt must live as long as the process. */
 void mk_log_at(struct mk_log_site *site, enum mk_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Would mk_log_at() suppress a line of @site now? Then count the line as suppressed. So a caller
+ * need not compose it. */
+bool mk_log_is_limited(struct mk_log_site *site);
 #define mk_log(level, ...)                                   \
 	do {                                                 \
 		static struct mk_log_site mk_log_here;       \

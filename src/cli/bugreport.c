@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
+#include "datapath/policy/names.h"
 #include "datapath/services/names.h"
 #include "host/agent_state.h"
 #include "host/record.h"
@@ -126,8 +127,8 @@ static void add_output(struct report *report, const char *name, const char *cons
 
 static void add_commands(struct report *report)
 {
-	static const char *const commands[] = { "status", "check",    "pods", "nodes",
-						"drops",  "services", "nat",  "sessions" };
+	static const char *const commands[] = { "status",   "check", "pods",	 "nodes", "drops",
+						"services", "nat",   "sessions", "policy" };
 	static const struct {
 		const char *name;
 		const char *argv[8];
@@ -206,10 +207,10 @@ static void add_log(struct report *report)
 
 static void add_files(struct report *report, const struct mk_record *record)
 {
-	static const char *const names[] = {
-		MK_RECORD_NAME,	 MK_SETTINGS_NAME, MK_AGENT_STATE,
-		MK_SYSCTLS_FILE, MK_NAMES_FILE,	   MK_NAMES_FILE_IPV6
-	};
+	static const char *const names[] = { MK_RECORD_NAME,	  MK_SETTINGS_NAME,
+					     MK_AGENT_STATE,	  MK_SYSCTLS_FILE,
+					     MK_NAMES_FILE,	  MK_NAMES_FILE_IPV6,
+					     MK_POLICY_NAMES_FILE };
 	char path[PATH_MAX + 32];
 	struct utsname kernel;
 	char text[256];
@@ -223,6 +224,7 @@ static void add_files(struct report *report, const struct mk_record *record)
 	add_file(report, "cni.conflist", record->cni_conf_path);
 	add_answer(report, record, "/metrics", "metrics");
 	add_answer(report, record, "/metrics/services", "metrics-services");
+	add_answer(report, record, "/metrics/policies", "metrics-policies");
 	add_log(report);
 	add_file(report, "ip_local_reserved_ports", "/proc/sys/net/ipv4/ip_local_reserved_ports");
 	if (uname(&kernel) == 0) {

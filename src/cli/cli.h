@@ -2,8 +2,8 @@
 /* src/cli/cli.h - what the binary can do besides being a CNI plugin. One table (commands.c) says
  * each subcommand's name, words, flags and meaning; help, completion and the manual page are
  * printed from it (help.c). Each function gets its own argv (argv[0] is the subcommand) and returns
- * the exit status: 0; 1: it failed, or found something wrong; 2: no such subcommand; 3 (trace): the
- * packet does not arrive. */
+ * the exit status: 0; 1: it failed, or found something wrong; 2: no such subcommand; 3 (trace,
+ * policy): the packet does not arrive. */
 #ifndef MK_CLI_CLI_H
 #define MK_CLI_CLI_H
 
@@ -23,6 +23,7 @@ int mk_cli_monitor(int argc, char **argv);
 int mk_cli_nat(int argc, char **argv);
 int mk_cli_nodes(int argc, char **argv);
 int mk_cli_pods(int argc, char **argv);
+int mk_cli_policy(int argc, char **argv);
 int mk_cli_services(int argc, char **argv);
 int mk_cli_sessions(int argc, char **argv);
 int mk_cli_status(int argc, char **argv);

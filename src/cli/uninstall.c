@@ -18,6 +18,8 @@
 #include "cluster/api/clock.h"
 #include "datapath/datapath.h"
 #include "datapath/maps/pin.h"
+#include "datapath/pods/port.h"
+#include "datapath/policy/names.h"
 #include "datapath/services/names.h"
 #include "host/agent_state.h"
 #include "host/record.h"
@@ -99,10 +101,10 @@ static int remove_folder(const char *path, struct mk_error *err)
 static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
 {
 	static const char *const names[] = {
-		MK_RECORD_NAME,	     MK_SETTINGS_NAME,	MK_AGENT_LOCK,	    MK_AGENT_STATE,
-		MK_LOCK_GATE,	     MK_LOCK_DATAPATH,	MK_LOCK_RUNTIME,    MK_LOCK_DROPS,
-		MK_LOCK_HOST_PORTS,  MK_NAMES_FILE,	MK_NODE_NAMES_FILE, MK_API_CLOCK_FILE,
-		MK_NODE_OBJECT_NAME, MK_NAMES_FILE_IPV6
+		MK_RECORD_NAME,	     MK_SETTINGS_NAME,	 MK_AGENT_LOCK,	       MK_AGENT_STATE,
+		MK_LOCK_GATE,	     MK_LOCK_DATAPATH,	 MK_LOCK_RUNTIME,      MK_LOCK_DROPS,
+		MK_LOCK_HOST_PORTS,  MK_NAMES_FILE,	 MK_NODE_NAMES_FILE,   MK_API_CLOCK_FILE,
+		MK_NODE_OBJECT_NAME, MK_NAMES_FILE_IPV6, MK_POLICY_NAMES_FILE, MK_POLICY_KEY_FILE,
 	};
 	char path[PATH_MAX + 32];
 	int ret;
@@ -132,7 +134,7 @@ static int see_link(void *ctx, const struct mk_link *link)
 	struct pod_links *pods = ctx;
 	char(*bigger)[IFNAMSIZ];
 
-	if (!mk_cni_is_pod_device(pods->prefix, link))
+	if (!mk_cni_is_pod_device(pods->prefix, link) && !mk_port_of(link, NULL, NULL))
 		return 0;
 	bigger = realloc(pods->names, (pods->count + 1) * sizeof(*bigger));
 	if (!bigger)

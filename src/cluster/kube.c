@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/kube.h"
+#include "cluster/kube_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,26 +11,15 @@
 #include "cluster/api/report.h"
 #include "cluster/api/version.h"
 
-struct mk_kube {
-	uv_loop_t *loop;
-	struct mk_model *model;
-	struct mk_credentials credentials;
-	struct mk_http *http;
-	struct mk_reflector_timing timing;
-	struct mk_reflector *reflectors[MK_RESOURCE_COUNT];
-	bool settled[MK_RESOURCE_COUNT]; /* listed, or known to be absent */
-	char *node_name;
-	struct mk_report *report;
-	struct mk_version *version;
-	mk_listed_fn *listed;
-	void *ctx;
-	bool told; /* listed() was called */
-	uv_timer_t later; /* runs what must not run within libcurl */
-};
-
 /* ---- from the reflectors --------------------------------------------------------------------- */
 
 static void look_later(struct mk_kube *kube);
+
+/* Those of network policies come later. */
+static bool is_always_followed(int id)
+{
+	return id < MK_RESOURCE_NETWORK_POLICIES && id != MK_RESOURCE_ENDPOINTS;
+}
 
 static bool is_own_node(const struct mk_kube *kube, const struct mk_resource *resource,
 			const char *name)
@@ -38,14 +28,25 @@ static bool is_own_node(const struct mk_kube *kube, const struct mk_resource *re
 	       strcmp(name, kube->node_name) == 0;
 }
 
-static const char *name_of(json_object *tree)
+static const char *metadata_of(json_object *tree, const char *key)
 {
-	json_object *metadata, *name;
+	json_object *metadata, *value;
 
 	if (!json_object_object_get_ex(tree, "metadata", &metadata) ||
-	    !json_object_object_get_ex(metadata, "name", &name))
+	    !json_object_object_get_ex(metadata, key, &value) || !value)
 		return "";
-	return json_object_get_string(name);
+	return json_object_get_string(value);
+}
+
+/* Does the other list of Pods have a later version of this one? */
+static bool is_outdated(const struct mk_kube *kube, const struct mk_resource *resource,
+			json_object *tree)
+{
+	uint64_t version = strtoull(metadata_of(tree, "resourceVersion"), NULL, 10), its_version;
+
+	return kube_other_has_pod(kube, resource, metadata_of(tree, "namespace"),
+				  metadata_of(tree, "name"), &its_version) &&
+	       its_version > version;
 }
 
 static int apply(void *ctx, const struct mk_resource *resource, json_object *tree,
@@ -53,8 +54,10 @@ static int apply(void *ctx, const struct mk_resource *resource, json_object *tre
 {
 	struct mk_kube *kube = ctx;
 
-	if (is_own_node(kube, resource, name_of(tree)))
+	if (is_own_node(kube, resource, metadata_of(tree, "name")))
 		mk_report_node(kube->report, tree);
+	if (is_outdated(kube, resource, tree))
+		return 0;
 	return mk_model_apply(kube->model, tree, err);
 }
 
@@ -62,33 +65,25 @@ static void remove_object(void *ctx, const struct mk_resource *resource, const c
 			  const char *name)
 {
 	struct mk_kube *kube = ctx;
+	uint64_t version;
 
-	mk_model_delete(kube->model, resource->model_kind, namespace_, name);
-}
-
-static enum mk_resource_id id_of(const struct mk_resource *resource)
-{
-	for (int id = 0; id < MK_RESOURCE_COUNT; id++)
-		if (mk_resource((enum mk_resource_id)id) == resource)
-			return (enum mk_resource_id)id;
-	abort(); /* there are no other resources */
+	if (!kube_other_has_pod(kube, resource, namespace_, name, &version))
+		mk_model_delete(kube->model, resource->model_kind, namespace_, name);
 }
 
 static void on_listed(void *ctx, const struct mk_resource *resource)
 {
 	struct mk_kube *kube = ctx;
 
-	kube->settled[id_of(resource)] = true;
+	kube->settled[resource - kube->resources] = true;
 	look_later(kube);
 }
-
-static int follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error *err);
 
 /* A server without EndpointSlices is older than any maintained version. It has Endpoints. */
 static void on_absent(void *ctx, const struct mk_resource *resource)
 {
 	struct mk_kube *kube = ctx;
-	enum mk_resource_id id = id_of(resource);
+	enum mk_resource_id id = (enum mk_resource_id)(resource - kube->resources);
 	struct mk_error err;
 
 	if (id == MK_RESOURCE_ENDPOINT_SLICES) {
@@ -96,7 +91,7 @@ static void on_absent(void *ctx, const struct mk_resource *resource)
 			return;
 		kube->settled[id] = true;
 		kube->settled[MK_RESOURCE_ENDPOINTS] = false;
-		if (follow(kube, MK_RESOURCE_ENDPOINTS, &err) < 0)
+		if (kube_follow(kube, MK_RESOURCE_ENDPOINTS, &err) < 0)
 			mk_log_error("no endpoints of Services: %s", err.text);
 	} else if (resource->optional) {
 		kube->settled[id] = true;
@@ -104,7 +99,7 @@ static void on_absent(void *ctx, const struct mk_resource *resource)
 	}
 }
 
-static int follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error *err)
+int kube_follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error *err)
 {
 	const struct mk_reflector_sink sink = { .apply = apply,
 						.remove = remove_object,
@@ -112,7 +107,7 @@ static int follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error 
 						.absent = on_absent,
 						.ctx = kube };
 
-	kube->reflectors[id] = mk_reflector_start(kube->loop, kube->http, mk_resource(id),
+	kube->reflectors[id] = mk_reflector_start(kube->loop, kube->http, &kube->resources[id],
 						  &kube->timing, &sink, err);
 	return kube->reflectors[id] ? 0 : -ENOMEM;
 }
@@ -161,14 +156,14 @@ static void look(uv_timer_t *timer)
 	if (kube->reflectors[MK_RESOURCE_ENDPOINTS] &&
 	    mk_reflector_has_listed(kube->reflectors[MK_RESOURCE_ENDPOINT_SLICES]))
 		drop_endpoints(kube);
-	for (int id = 0; id < MK_RESOURCE_COUNT; id++)
+	for (int id = 0; id < MK_RESOURCE_NETWORK_POLICIES; id++)
 		if (!kube->settled[id])
 			return;
-	if (kube->told)
-		return;
+	if (kube_policies_news(kube) || !kube->told)
+		kube->listed(kube->ctx, true);
+	if (!kube->told)
+		say_what_was_found(kube);
 	kube->told = true;
-	say_what_was_found(kube);
-	kube->listed(kube->ctx, true);
 }
 
 static void look_later(struct mk_kube *kube)
@@ -185,8 +180,11 @@ static int load(struct mk_kube *kube, const struct mk_kube_options *options, str
 	if (ret < 0)
 		return ret;
 	kube->node_name = strdup(options->node_name ? options->node_name : "");
-	if (!kube->node_name)
+	if (!kube->node_name || asprintf(&kube->own_pods, "spec.nodeName=%s", kube->node_name) < 0)
 		return mk_error_errno(err, ENOMEM, "API client");
+	for (int id = 0; id < MK_RESOURCE_COUNT; id++)
+		kube->resources[id] = *mk_resource((enum mk_resource_id)id);
+	kube->resources[MK_RESOURCE_OWN_PODS].field_selector = kube->own_pods;
 	kube->http = mk_http_new(kube->loop, &kube->credentials,
 				 options->limits ? options->limits : &mk_http_limits_default, err);
 	if (!kube->http)
@@ -202,8 +200,8 @@ static int follow_all(struct mk_kube *kube, struct mk_error *err)
 	int ret = 0;
 
 	for (int id = 0; id < MK_RESOURCE_COUNT && ret == 0; id++)
-		if (id != MK_RESOURCE_ENDPOINTS)
-			ret = follow(kube, (enum mk_resource_id)id, err);
+		if (is_always_followed(id))
+			ret = kube_follow(kube, (enum mk_resource_id)id, err);
 	kube->settled[MK_RESOURCE_ENDPOINTS] = true;
 	return ret;
 }
@@ -257,6 +255,7 @@ void kube_stop(struct mk_kube *kube)
 	mk_http_free(kube->http);
 	mk_credentials_release(&kube->credentials);
 	free(kube->node_name);
+	free(kube->own_pods);
 	uv_timer_stop(&kube->later);
 	uv_close((uv_handle_t *)&kube->later, closed);
 }

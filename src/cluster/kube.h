@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cluster/kube.h - follow an API server: put its Nodes, Services, EndpointSlices and
- * ServiceCIDRs into the model, and report this node's condition and Events. The counterpart of
- * cluster_dir.h. */
+ * ServiceCIDRs into the model, and report this node's condition and Events. The objects of network
+ * policies are followed while they are wanted. The counterpart of cluster_dir.h. */
 #ifndef MK_CLUSTER_KUBE_H
 #define MK_CLUSTER_KUBE_H
 
@@ -13,6 +13,7 @@
 #include "cluster/api/credentials.h"
 #include "cluster/files/cluster_dir.h"
 #include "cluster/model/model.h"
+#include "cluster/source.h"
 #include "cluster/watch/reflector.h"
 
 struct mk_kube;
@@ -25,8 +26,9 @@ struct mk_kube_options {
 	uint64_t event_again_ms; /* shortest time between two counts of an Event; 0: a minute */
 };
 
-/* Load the credentials, which may fail, and start. @listed is called once from the loop, with
- * @complete true, after everything has been read for the first time. Until then, what the model
+/* Load the credentials, which may fail, and start. @listed is called from the loop, with
+ * @complete true, after everything has been read for the first time, and again for what became
+ * wanted later. Until then, what the model
  * lacks may still exist.
  *
  * While the server is unreachable, the model stays unchanged and the log says so; later the
@@ -39,6 +41,12 @@ mk_must_check struct mk_kube *kube_start(uv_loop_t *loop, const struct mk_kube_o
 /* Stop; no callback follows. The memory is freed after the loop has run its close callbacks.
  * @kube may be NULL. */
 void kube_stop(struct mk_kube *kube);
+
+/* See mk_source_want_policies(), mk_source_policies_listed(). */
+void kube_want_policies(struct mk_kube *kube, bool wanted);
+void kube_want_pods(struct mk_kube *kube, enum mk_source_pods pods);
+bool kube_policies_listed(const struct mk_kube *kube);
+bool kube_pods_listed(const struct mk_kube *kube);
 
 /* The datapath is ready: keep the Node's condition NetworkUnavailable False from now on. */
 void kube_ready(struct mk_kube *kube);

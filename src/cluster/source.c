@@ -111,6 +111,31 @@ void mk_source_stop(struct mk_source *source)
 	free(source);
 }
 
+/* ---- what is wanted: a directory always has everything --------------------------------------- */
+
+void mk_source_want_policies(struct mk_source *source, bool wanted)
+{
+	if (source->kube)
+		kube_want_policies(source->kube, wanted);
+}
+
+void mk_source_want_pods(struct mk_source *source, enum mk_source_pods pods)
+{
+	if (source->kube)
+		kube_want_pods(source->kube, pods);
+}
+
+bool mk_source_policies_listed(const struct mk_source *source)
+{
+	return source->kube ? kube_policies_listed(source->kube)
+			    : mk_cluster_dir_complete(source->dir);
+}
+
+bool mk_source_pods_listed(const struct mk_source *source)
+{
+	return source->kube ? kube_pods_listed(source->kube) : mk_cluster_dir_complete(source->dir);
+}
+
 /* ---- reports of this node: a directory ignores them ------------------------------------------ */
 
 void mk_source_ready(struct mk_source *source)

@@ -32,6 +32,9 @@ struct mk_listens {
 	size_t count;
 };
 
+/* What becomes of network policies. */
+enum mk_policy_mode { MK_POLICIES_ENFORCED, MK_POLICIES_AUDITED, MK_POLICIES_OFF };
+
 struct mk_cidr_list {
 	struct mk_cidr cidr[16];
 	size_t count;
@@ -74,6 +77,8 @@ struct mk_config {
 	bool cp_nodes_deploy_allowed; /* isCPNodesDeployAllowed, true */
 	bool masquerade_all; /* masqueradeAll, false */
 	enum mk_choice masquerade_ipv6; /* masqueradeIPv6, auto: mk_masquerade_ipv6() */
+	enum mk_policy_mode policy_mode; /* networkPolicy, enforce */
+	bool log_denied; /* logDenied, false */
 	bool localhost_node_ports; /* localhostNodePorts, true */
 	uint16_t local_endpoint_weight; /* localEndpointWeight, 1 */
 	uint32_t maglev_slots; /* maglevTableSize, 1021; a prime, the same on every node */

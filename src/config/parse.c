@@ -231,6 +231,22 @@ int mk_parse_choice(const char *text, void *field, size_t size)
 	return 0;
 }
 
+int mk_parse_policy_mode(const char *text, void *field, size_t size)
+{
+	static const char *const words[] = {
+		[MK_POLICIES_ENFORCED] = "enforce",
+		[MK_POLICIES_AUDITED] = "audit",
+		[MK_POLICIES_OFF] = "off",
+	};
+	int index = index_of(text, words, MK_ARRAY_SIZE(words));
+
+	(void)size;
+	if (index < 0)
+		return index;
+	*(enum mk_policy_mode *)field = (enum mk_policy_mode)index;
+	return 0;
+}
+
 int mk_parse_port(const char *text, void *field, size_t size)
 {
 	unsigned long port;

@@ -41,6 +41,7 @@ mk_parse_fn mk_parse_table_size; /* uint32_t */
 mk_parse_fn mk_parse_bool; /* bool */
 mk_parse_fn mk_parse_log_level; /* enum mk_log_level */
 mk_parse_fn mk_parse_log_format; /* enum mk_log_format */
+mk_parse_fn mk_parse_policy_mode; /* enum mk_policy_mode */
 mk_parse_fn mk_parse_listens_or_off; /* struct mk_listens: "a:1" or "a:1,b:1"; "off": none */
 
 #endif

@@ -16,6 +16,7 @@
 #include "datapath/maps/links.h"
 #include "datapath/maps/runtime.h"
 #include "datapath/maps/table.h"
+#include "datapath/policy/tables.h"
 #include "datapath/services/counters.h"
 #include "datapath/services/services.h"
 #include "datapath/sessions/counts.h"
@@ -88,8 +89,10 @@ mk_must_check int mk_datapath_repair_links(const struct mk_datapath *datapath,
 mk_must_check int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t budget,
 					    struct mk_error *err);
 
-/* After load: return the tables of Services. */
+/* After load: return the tables of Services; */
 struct mk_service_sync *mk_datapath_services(const struct mk_datapath *datapath);
+/* those of network policies. */
+struct mk_policy_sync *mk_datapath_policies(const struct mk_datapath *datapath);
 const struct mk_counter_tables *mk_datapath_counters(const struct mk_datapath *datapath);
 /* Remove counters of Services that are gone. Returns the number of entries. */
 mk_must_check int mk_datapath_prune_counters(const struct mk_datapath *datapath,

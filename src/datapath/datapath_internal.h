@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/datapath/datapath_internal.h - the object behind datapath.h, shared by load.c, attach.c and
- * sync_routes.c. */
+/* src/datapath/datapath_internal.h - the object behind datapath.h, private to this
+ * folder. */
 #ifndef MK_DATAPATH_DATAPATH_INTERNAL_H
 #define MK_DATAPATH_DATAPATH_INTERNAL_H
 
@@ -35,14 +35,15 @@ struct mk_datapath {
 	struct mk_object *object;
 	struct mk_nl *nl;
 	struct mk_datapath_links links;
-	int gate_fd; /* MK_LOCK_GATE's, while attach waits for its lock; otherwise -1 */
-	uint64_t gate_until_ns;
+	bool waits_at_gate; /* attach found its lock held */
 	/* the object owns the file descriptors */
 	struct mk_table pods, routes, node_routes, peers, far_peers, affinity, affinity_new,
 		sessions[MK_SESSION_TABLES], room, link_table, uplink_table;
 	struct mk_service_tables service_tables;
 	struct mk_counter_tables counters;
 	struct mk_service_sync *services;
+	struct mk_policy_tables policy_tables;
+	struct mk_policy_sync *policies;
 	struct mk_migration migrations[MK_MIGRATIONS];
 	size_t migration_count;
 	bool reused; /* programs, chain and tables are the pinned ones */
@@ -118,5 +119,8 @@ void node_routes_make(const struct mk_node *node, const struct mk_route_entry *e
 /* Write the entries that differ from @slots. Returns their number. */
 mk_must_check int node_routes_put(const struct mk_table *table, const struct mk_route *slots,
 				  struct mk_error *err);
+
+/* attach.c: let the plugin's calls pass that wait behind attach. */
+void attach_open_gate(void);
 
 #endif

@@ -46,6 +46,11 @@ struct mk_service_sync *mk_datapath_services(const struct mk_datapath *datapath)
 	return datapath->services;
 }
 
+struct mk_policy_sync *mk_datapath_policies(const struct mk_datapath *datapath)
+{
+	return datapath->policies;
+}
+
 const struct mk_counter_tables *mk_datapath_counters(const struct mk_datapath *datapath)
 {
 	return &datapath->counters;
@@ -107,7 +112,6 @@ struct mk_datapath *mk_datapath_open(const char *bpf_dir, const char *state_dir,
 		return NULL;
 	}
 	datapath->node = *node;
-	datapath->gate_fd = -1;
 	if (open_parts(datapath, bpf_dir, state_dir, err) < 0) {
 		mk_datapath_free(datapath);
 		return NULL;
@@ -120,12 +124,14 @@ void mk_datapath_free(struct mk_datapath *datapath)
 	if (!datapath)
 		return;
 	mk_service_sync_free(datapath->services);
+	mk_policy_sync_free(datapath->policies);
 	datapath_forget_routes(datapath);
 	free(datapath->peer_entries);
 	migrations_release(datapath);
 	mk_object_free(datapath->object);
 	mk_nl_free(datapath->nl);
-	mk_cleanup_close(&datapath->gate_fd);
+	if (datapath->waits_at_gate)
+		attach_open_gate();
 	free(datapath);
 }
 
@@ -188,10 +194,10 @@ static int keep_pod_slots(struct bpf_map *map, const struct mk_table *pinned, st
 {
 	int ret = 0;
 
-	if (strcmp(pinned->name, "pods") == 0 && pinned->type == BPF_MAP_TYPE_ARRAY &&
-	    pinned->max_entries > bpf_map__max_entries(map))
+	if ((strcmp(pinned->name, "pods") == 0 || strcmp(pinned->name, "pod_policies") == 0) &&
+	    pinned->type == BPF_MAP_TYPE_ARRAY && pinned->max_entries > bpf_map__max_entries(map))
 		ret = bpf_map__set_max_entries(map, pinned->max_entries);
-	return ret < 0 ? mk_error_errno(err, -ret, "cannot give map 'pods' %u entries",
+	return ret < 0 ? mk_error_errno(err, -ret, "cannot give map '%s' %u entries", pinned->name,
 					pinned->max_entries)
 		       : 0;
 }
@@ -308,6 +314,12 @@ static int open_services(struct mk_datapath *datapath, struct mk_error *err)
 	return ret;
 }
 
+static int open_policies(struct mk_datapath *datapath, struct mk_error *err)
+{
+	datapath->policies = mk_policy_sync_new(&datapath->policy_tables, err);
+	return datapath->policies ? 0 : -EINVAL;
+}
+
 static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 {
 	const struct {
@@ -336,6 +348,15 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "source_ranges", &datapath->service_tables.source_ranges },
 		{ "affinity", &datapath->affinity },
 		{ "affinity_new", &datapath->affinity_new },
+		{ "policy_state", &datapath->policy_tables.state },
+		{ "pod_policies", &datapath->policy_tables.pods },
+		{ "policy_identities", &datapath->policy_tables.identities },
+		{ "policy_peers", &datapath->policy_tables.peers },
+		{ "policy_blocks", &datapath->policy_tables.blocks },
+		{ "policy_ports", &datapath->policy_tables.ports },
+		{ "policy_counts", &datapath->policy_tables.counts },
+		{ "policy_expected", &datapath->policy_tables.expected },
+		{ "policy_namespaces", &datapath->policy_tables.namespaces },
 	};
 	int ret;
 
@@ -346,7 +367,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		if (ret < 0)
 			return ret;
 	}
-	ret = open_services(datapath, err);
+	ret = open_services(datapath, err) ?: open_policies(datapath, err);
 	return ret < 0 ? ret : datapath_recover_routes(datapath, err);
 }
 

@@ -140,6 +140,17 @@ static int put(void *ctx, const void *key, const void *value, struct mk_error *e
 			      from->name, from->max_entries, to->max_entries);
 }
 
+/* A pod's slot follows from its address and the number of slots. */
+static uint32_t new_slot(const struct copying *copying, uint32_t slot, const void *value)
+{
+	static const struct mk_addr none;
+	const struct mk_pod_policy *pod = value;
+
+	if (strcmp(copying->from->name, "pod_policies") != 0 || mk_addr_eq(&pod->addr, &none))
+		return slot;
+	return mk_pod_slot(&pod->addr, copying->to->max_entries);
+}
+
 /* Copy an array, except slots beyond the end of the new one. An array that is already in use is not
  * copied: its values are newer. */
 static int copy_array(struct copying *copying, struct mk_error *err)
@@ -152,9 +163,15 @@ static int copy_array(struct copying *copying, struct mk_error *err)
 		return 0;
 	if (!value)
 		return mk_error_errno(err, ENOMEM, "cannot move map '%s'", from->name);
-	for (uint32_t slot = 0; ret == 0 && slot < from->max_entries; slot++)
-		if (slot < copying->to->max_entries && mk_table_get(from, &slot, value, NULL) == 0)
-			ret = put(copying, &slot, value, err);
+	for (uint32_t slot = 0; ret == 0 && slot < from->max_entries; slot++) {
+		uint32_t to;
+
+		if (mk_table_get(from, &slot, value, NULL) < 0)
+			continue;
+		to = new_slot(copying, slot, value);
+		if (to < copying->to->max_entries)
+			ret = put(copying, &to, value, err);
+	}
 	return ret;
 }
 

@@ -56,6 +56,20 @@ static void add(struct fills *fills, const struct mk_table *table, uint64_t entr
 		};
 }
 
+static void add_policies(struct fills *fills, const struct mk_datapath *datapath)
+{
+	const struct mk_policy_tables *tables = &datapath->policy_tables;
+	struct mk_policy_entries entries;
+
+	mk_policy_sync_entries(datapath->policies, &entries);
+	add(fills, &tables->identities, entries.identities);
+	add(fills, &tables->peers, entries.peers);
+	add(fills, &tables->blocks, entries.blocks);
+	add(fills, &tables->ports, entries.ports);
+	add(fills, &tables->expected, entries.expected);
+	add(fills, &tables->namespaces, entries.namespaces);
+}
+
 size_t mk_datapath_fill(const struct mk_datapath *datapath, const struct mk_session_counts *counts,
 			struct mk_table_fill *list, size_t room)
 {
@@ -70,5 +84,6 @@ size_t mk_datapath_fill(const struct mk_datapath *datapath, const struct mk_sess
 	add(&fills, &tables->backends, mk_service_sync_backend_count(datapath->services));
 	for (int i = 0; counts && i < MK_SESSION_TABLES; i++)
 		add(&fills, &datapath->sessions[i], counts->entries[i]);
+	add_policies(&fills, datapath);
 	return fills.count;
 }

@@ -25,6 +25,10 @@ enum mk_choice mk_record_masquerade_ipv6(const struct mk_record *record)
 	return MK_AUTO;
 }
 
+static const char *const policy_modes[] = { [MK_POLICIES_ENFORCED] = "enforce",
+					    [MK_POLICIES_AUDITED] = "audit",
+					    [MK_POLICIES_OFF] = "off" };
+
 static void print_second_ranges(const struct mk_config *config, FILE *out)
 {
 	const unsigned second = !mk_family_index(config->cluster.primary);
@@ -47,13 +51,13 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 		"vxlan=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n"
 		"reserved_ports=%s\nsource=%s\n"
 		"cluster_cidr=%s\nvtep_cidr=%s\nhealthz=%s\nmetrics=%s\n"
-		"masquerade_ipv6=%s\n",
+		"masquerade_ipv6=%s\nnetwork_policy=%s\n",
 		config->vxlan_iface_name, config->veth_prefix, config->bpf_dir,
 		config->cni_conf_path, config->cni_bin_dir, ports, source,
 		mk_cidr_format(mk_config_cluster(config, config->cluster.primary), cluster),
 		mk_cidr_format(mk_config_vteps(config, config->cluster.primary), vtep),
 		listen_text(&config->healthz, healthz), listen_text(&config->metrics, metrics),
-		choices[config->masquerade_ipv6]);
+		choices[config->masquerade_ipv6], policy_modes[config->policy_mode]);
 	print_second_ranges(config, out);
 }
 
@@ -102,6 +106,7 @@ static void take_line(struct mk_record *record, const char *line)
 		{ "healthz=", record->healthz, sizeof(record->healthz) },
 		{ "metrics=", record->metrics, sizeof(record->metrics) },
 		{ "masquerade_ipv6=", record->masquerade_ipv6, sizeof(record->masquerade_ipv6) },
+		{ "network_policy=", record->network_policy, sizeof(record->network_policy) },
 	};
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(fields); i++)

@@ -86,14 +86,15 @@ static void clear_drops(void)
 		clear_drops_in(front);
 }
 
-static void clear_error_budget(void)
+/* A per-CPU array of __u64. */
+static void clear_numbers(const char *map, __u32 count)
 {
 	int cpus = libbpf_num_possible_cpus();
 	__u64 none[cpus];
-	__u32 zero = 0;
 
 	memset(none, 0, sizeof(none));
-	ck_assert_int_eq(row_update(fixture_map("error_budget"), &zero, none, 0), 0);
+	for (__u32 i = 0; i < count; i++)
+		ck_assert_int_eq(row_update(fixture_map(map), &i, none, 0), 0);
 }
 
 static int64_t quota_of_each;
@@ -149,6 +150,22 @@ static void clear_pods(void)
 
 	for (__u32 slot = 0; slot < FIXTURE_POD_SLOTS; slot++)
 		ck_assert_int_eq(row_update(fixture_map("pods"), &slot, &nobody, BPF_ANY), 0);
+}
+
+static void clear_policies(void)
+{
+	const struct mk_pod_policy nothing = { 0 };
+	struct mk_policy_state state;
+	__u32 zero = 0;
+
+	ck_assert_int_eq(row_lookup(fixture_map("policy_state"), &zero, &state), 0);
+	if (!state.on && state.listed)
+		return;
+	state = (struct mk_policy_state){ .listed = MK_POLICY_LISTED_SOME };
+	ck_assert_int_eq(row_update(fixture_map("policy_state"), &zero, &state, BPF_ANY), 0);
+	for (__u32 slot = 0; slot < FIXTURE_POD_SLOTS; slot++)
+		ck_assert_int_eq(row_update(fixture_map("pod_policies"), &slot, &nothing, BPF_ANY),
+				 0);
 }
 
 #define NODES 256 /* of the cluster, 10.244.0.0/16 */
@@ -279,7 +296,12 @@ void fixture_reset(void)
 					      "affinity_backends",
 					      "source_ranges",
 					      "peers",
-					      "far_peers" };
+					      "far_peers",
+					      "policy_identities",
+					      "policy_peers",
+					      "policy_blocks",
+					      "policy_ports",
+					      "policy_counts" };
 	const struct mk_runtime quiet = { 0 };
 	const struct mk_port_set none = { 0 };
 	__u32 zero = 0;
@@ -292,9 +314,11 @@ void fixture_reset(void)
 	drain("sessions_kept");
 	drain("nat_sessions_kept");
 	clear_pods();
+	clear_policies();
 	clear_node_routes();
 	clear_drops();
-	clear_error_budget();
+	clear_numbers("error_budget", 1);
+	clear_numbers("policy_events", MK_POLICY_EVENTS);
 	context = (struct __sk_buff){ 0 };
 	run_flags = 0;
 	one_uplink();

@@ -74,6 +74,7 @@ void fixture_fill_chain(void)
 		{ MK_PROG_MONITORED, "router" }, { MK_PROG_HOLD, "hold" },
 		{ MK_PROG_RELEASE, "release" },	 { MK_PROG_UPLINK, "nat_uplink" },
 		{ MK_PROG_OPEN, "open" },	 { MK_PROG_NDP, "ndp" },
+		{ MK_PROG_POLICY, "policy" },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
@@ -114,6 +115,8 @@ static struct bpf_object *load_object(const struct mk_node *node, bool small)
 	ck_assert_msg(object && object_put_node(object, node, &err) == 0, "%s",
 		      mk_error_text(&err));
 	ck_assert_int_eq(bpf_map__set_max_entries(found_map(object, "pods"), node->pod_slots), 0);
+	ck_assert_int_eq(
+		bpf_map__set_max_entries(found_map(object, "pod_policies"), node->pod_slots), 0);
 	ck_assert_int_eq(
 		bpf_map__set_value_size(found_map(object, "maglev"), FIXTURE_MAGLEV_ROOM * 2), 0);
 	if (small)

@@ -159,11 +159,24 @@ START_TEST(test_ports_run_out)
 }
 END_TEST
 
+/* Return an established session that was in use a moment ago. Without a time it would be as old as
+ * the machine, and idle for too long after a day. */
+static struct mk_session used_session(void)
+{
+	struct mk_session session = { .stage = MK_SESSION_OPEN };
+	struct timespec now;
+
+	ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+	session.created_ns = (__u64)now.tv_sec * 1000000000ULL + (__u64)now.tv_nsec;
+	session.last_seen_ns = session.created_ns;
+	return session;
+}
+
 /* Open a connection of a client on this node's host, 10.18.0.1, to the only endpoint,
  * 10.244.1.3:8080. */
 static void connect_from_host(uint16_t port)
 {
-	struct mk_session session = { .stage = MK_SESSION_OPEN };
+	struct mk_session session = used_session();
 	struct mk_tuple *to = &session.to, back = { .proto = IPPROTO_TCP, .sport = htons(8080) };
 
 	back.saddr = fixture_addr("10.244.1.3");

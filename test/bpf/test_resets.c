@@ -141,7 +141,7 @@ static unsigned age(struct mk_session *session, unsigned seconds)
 {
 	session->last_seen_ns -= seconds * 1000000000ULL;
 	if (session->reset_s)
-		session->reset_s = (uint16_t)(session->reset_s - seconds);
+		session->reset_s = (uint8_t)(session->reset_s - seconds);
 	return 0;
 }
 

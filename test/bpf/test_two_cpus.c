@@ -175,7 +175,7 @@ static void mark_ignored_reset(struct pair *pair)
 	uint16_t at_s = (uint16_t)(time_s() - IGNORED_S);
 
 	pair->client.reset = MK_SESSION_RST;
-	pair->server.reset_s = at_s ? at_s : UINT16_MAX;
+	pair->server.reset_s = at_s ? at_s : UINT8_MAX;
 }
 
 static void one_round(const struct row *row, const struct pair *before, unsigned round)

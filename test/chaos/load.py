@@ -3,8 +3,8 @@
 """load.py ADDRESS:PORT... - connections that last, to servers of echo.py: to each address one of TCP
 that asks and is answered, one of TCP that is answered by 60 KB almost without a pause, one UDP flow. A connection that broke is opened again.
 
-A line per event, with the time: `broken TIME flow reason`, `lost TIME flow` (a datagram sent then had
-no answer within 3 s). On SIGTERM: `flows N`, `exchanges N`, `datagrams N`, then it ends."""
+A line per event: `broken TIME flow reason`, with the time at which it still worked, and GRACE;
+`lost TIME flow` (a datagram sent then had no answer within 3 s). On SIGTERM: `flows N`, `exchanges N`, `datagrams N`, then it ends."""
 import selectors
 import signal
 import socket
@@ -12,6 +12,9 @@ import sys
 import time
 
 PAUSE, LATE, STUCK = 0.02, 3.0, 30.0  # seconds
+# A connection whose packets a fault drops for good is broken at once, and found STUCK seconds later. It
+# belongs to the fault that came within GRACE after its last bytes.
+GRACE = 0.1
 LARGE = 65536
 
 
@@ -32,11 +35,12 @@ class Tcp:
         self.sock = socket.create_connection(host_port(address), timeout=1)
         self.sock.setblocking(False)
         self.exchanges, self.pending, self.sent, self.done = 0, False, 0.0, False
+        self.worked = time.time()
 
     def broken(self, reason):
         if self.done:
             return
-        tell("broken", f"{time.time():.3f}", self.name, reason)
+        tell("broken", f"{self.worked + GRACE:.3f}", self.name, reason)
         self.done = True
 
     def tick(self, now):
@@ -60,7 +64,7 @@ class Tcp:
         except OSError as err:
             self.broken(err.strerror.replace(" ", "-"))
             return
-        self.got += len(data)
+        self.got, self.worked = self.got + len(data), time.time()
         if not data:
             self.broken("closed")
         elif data.endswith(b"\n") and self.got >= (self.size or 64):
@@ -153,4 +157,5 @@ def main():
     tell("datagrams", sum(flow.sent for flow in flows if isinstance(flow, Udp)))
 
 
-main()
+if __name__ == "__main__":
+    main()

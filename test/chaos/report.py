@@ -3,8 +3,8 @@
 """report.py FAULTS LOAD... - the table of a run. FAULTS: lines `TIME ALL REPAIRED NAME`: seconds until
 new connections worked by all ways, `-` if they did not in time, and until the agent said that it had put back
 what was missing, `-` if that is not its business. Exit status 1 if something did not work, a repair took
-longer than REPAIR_SECONDS, a connection broke (but see HOST_ANSWERS), or an agent's death lost a
-datagram."""
+longer than REPAIR_SECONDS, a connection broke (but see HOST_ANSWERS), an agent's death lost a
+datagram, or something was answered that policies deny (but see UNGUARDED)."""
 import statistics
 import sys
 
@@ -13,6 +13,8 @@ REPAIR_SECONDS = 5
 # Until the repair, packets from the uplink reach the host's stack, which resets connections that it
 # does not know.
 HOST_ANSWERS = ("map ", "uplink's ")
+# Until the repair, no program sees the pod's packets.
+UNGUARDED = ("pod's ",)
 
 
 def read(path):
@@ -27,8 +29,8 @@ def spread(seconds):
 
 def main():
     faults = sorted((float(f[0]), f[1], f[2], " ".join(f[3:])) for f in read(sys.argv[1]))
-    rows, total = {}, {"flows": 0, "exchanges": 0, "datagrams": 0}
-    fresh = lambda: {"times": 0, "all": [], "repaired": [], "broken": 0, "lost": 0}
+    rows, total = {}, {"flows": 0, "exchanges": 0, "datagrams": 0, "denied": 0}
+    fresh = lambda: {"times": 0, "all": [], "repaired": [], "broken": 0, "lost": 0, "passed": 0}
     for _, works, repaired, name in faults:
         row = rows.setdefault(name, fresh())
         row["times"] += 1
@@ -38,27 +40,29 @@ def main():
     for words in (words for path in sys.argv[2:] for words in read(path)):
         if words[0] in total:
             total[words[0]] += int(words[1])
-        if words[0] in ("broken", "lost"):
+        if words[0] in ("broken", "lost", "passed"):
             past = [name for when, _, _, name in faults if when <= float(words[1])]
             (rows[past[-1]] if past else before)[words[0]] += 1
-            if words[0] == "broken":
-                print(f"broken: {words[2]} ({words[3]}), after: {past[-1] if past else 'no fault'}")
-    print(f"{'fault':38} {'times':>5} {'connections held':>17} {'datagrams lost':>15} {'repaired after s':>17} {'all works after s':>18}")
-    bad = total["flows"] == 0
+            if words[0] != "lost":
+                print(f"{' '.join([words[0], *words[2:]])}, after: {past[-1] if past else 'no fault'}")
+    print(f"{'fault':38} {'times':>5} {'connections held':>17} {'datagrams lost':>15} {'denied passed':>14} {'repaired after s':>17} {'all works after s':>18}")
+    bad = total["flows"] == 0 or total["denied"] == 0
     for name, row in sorted(rows.items()):
         missed = row["times"] - len(row["all"])
         text = spread(row["all"]) + (f" never: {missed}" if missed else "")
         all_flows = total["flows"] * row["times"]
         held = f"{all_flows - row['broken']} of {all_flows}"
-        print(f"{name:38} {row['times']:5} {held:>17} {row['lost']:15} {spread(row['repaired']):>17} {text:>18}")
+        print(f"{name:38} {row['times']:5} {held:>17} {row['lost']:15} {row['passed']:14} {spread(row['repaired']):>17} {text:>18}")
         late = any(seconds > REPAIR_SECONDS for seconds in row["repaired"])
         broke = row["broken"] and not name.startswith(HOST_ANSWERS)
         bad |= bool(missed or late or broke or (row["lost"] and name.startswith("agent killed")))
-    if before["broken"] or before["lost"]:
-        print(f"before any fault: {before['broken']} broken, {before['lost']} datagrams lost")
+        bad |= row["passed"] > 0 and not name.startswith(UNGUARDED)
+    if any(before[what] for what in ("broken", "lost", "passed")):
+        print(f"before any fault: {before['broken']} broken, {before['lost']} datagrams lost, {before['passed']} denied passed")
+        bad |= before["passed"] > 0
     count = sum(row["times"] for name, row in rows.items() if not name.startswith("no fault"))
     repaired = [seconds for row in rows.values() for seconds in row["repaired"]]
-    print(f"{count} faults, {total['exchanges']} exchanges, {total['datagrams']} datagrams; "
+    print(f"{count} faults, {total['exchanges']} exchanges, {total['datagrams']} datagrams, {total['denied']} denied attempts; "
           f"median to longest; all repairs: {spread(repaired) or 'none'}, the bound is {REPAIR_SECONDS}")
     sys.exit(1 if bad else 0)
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test/fuzz/fuzz_watch.c - what an API server answers to the requests of one reflector, down to the
- * model and compiled Services. Byte 0 of the input chooses the resource, byte 1 the length of the
- * pieces that the answers arrive in. The answers follow, with the byte 0x1e between them. Three
- * digits and a blank are a status; otherwise it is 200. The reflector chooses its requests itself.
+ * model, compiled Services and policies. Byte 0 of the input chooses the resource, byte 1 the
+ * length of the pieces that the answers arrive in. The answers follow, with the byte 0x1e between
+ * them. Three digits and a blank are a status; otherwise it is 200. The reflector chooses its
+ * requests itself.
  * Its source is part of this file, so that no time passes. */
 #include <ctype.h>
 
 #include "base/log.h"
 #include "fuzz/compile.h"
+#include "fuzz/policies.h"
 #include "cluster/watch/reflector.c"
 
 #define ANSWERS_MAX 8
@@ -145,6 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		follow(reflector, (const char *)data + fuzz_header_bytes, size - fuzz_header_bytes,
 		       data[1] ? data[1] : size);
 		mk_model_each_service(model, compile_service, model);
+		compile_policies(model);
 		mk_reflector_withdraw(reflector);
 		uv_run(&loop, UV_RUN_NOWAIT);
 	}

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test/fuzz/fuzz_yaml.c - a file of the cluster directory: YAML to trees, model and Services. */
+/* test/fuzz/fuzz_yaml.c - a file of the cluster directory: YAML to trees, model, compiled Services
+ * and policies. */
 #include <string.h>
 
 #include "cluster/files/yaml_json.h"
 #include "fuzz/compile.h"
+#include "fuzz/policies.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -20,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_check(strncmp(err.text, "line ", 5) == 0 || err.code == ENOMEM);
 	}
 	mk_model_each_service(model, compile_service, model);
+	compile_policies(model);
 	mk_model_free(model);
 	return 0;
 }

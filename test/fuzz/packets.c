@@ -11,11 +11,13 @@
 #include <time.h>
 
 #include "bpf/network.h"
+#include "bpf/policy.h"
 #include "bpf/run.h"
 #include "fuzz/packets_corpus.h"
 
 #define CHECK_EVERY  4096
 #define FORGET_EVERY 1000
+#define CHANGE_EVERY 250
 
 static unsigned long count = 100000;
 static unsigned int seed;
@@ -331,6 +333,30 @@ static void watch_all(void)
 	fixture_watch(&all);
 }
 
+/* Both pods get policies, which allow some of the flows. */
+static void isolate_pods(void)
+{
+	static const struct policy_row isolate = {
+		"isolated pods",
+		{ "set in isolates 2=tcp 3=all 7=web any=dns unknown=none 203.0.113.0/24=all "
+		  "192.168.99.0/24=deny",
+		  "set out isolates 3=all 7=accept any=tcp unknown=late 203.0.113.0/24=dns *=web",
+		  "pod 10.244.1.2 in=in out=out", "pod 10.244.1.3 in=in out=open" }
+	};
+
+	policy_start();
+	policy_run(&isolate);
+}
+
+/* Known flows are asked about again. */
+static void change_policies(void)
+{
+	static const struct policy_row change = { "isolated pods",
+						  { "forbid 10.244.1.2", "forbid 10.244.1.3" } };
+
+	policy_run(&change);
+}
+
 /* It gets a verdict, and right checksums stay right. */
 static enum where one(enum mk_hook hook, const struct frame *in, struct frame *out)
 {
@@ -381,6 +407,10 @@ START_TEST(packets)
 		corpus_see(hook, one(hook, &in, &out), &in, &out);
 		if (i == count / 2)
 			watch_all();
+		if (i == count / 4)
+			isolate_pods();
+		if (i > count / 4 && i % CHANGE_EVERY == 0)
+			change_policies();
 		if (i % FORGET_EVERY == 0)
 			forget_flows();
 		if (i % CHECK_EVERY == 0 || i == count)

@@ -4,12 +4,13 @@
 segment of no connection, or what a hostile pod may think of. What is not given is the interface's
 own, and the next hop's from the neighbour table.
 
-kinds: udp (the default), tcp; arp (says that --source is at our MAC); vxlan (a datagram to DPORT of DEST,
+kinds: udp (the default), tcp (with --flags), raw (protocol --protocol, with --message); arp (says that
+--source is at our MAC); vxlan (a datagram to DPORT of DEST,
 the carrier; inside: UDP from --inner-source to --inner-dest, to port --inner-port, for --inner-mac);
 error (ICMP port unreachable that quotes a UDP packet from --inner-source:--inner-port to
 --inner-dest:DPORT); overlap (a datagram in two fragments of which the second covers a part of the
-first once more, differently); icmp (ICMPv6, --message: type, code, and what follows the checksum;
-several with commas)."""
+first once more, differently); icmp (--message: type, code, and what follows the checksum; several with
+commas). udp, tcp, raw and icmp can be a fragment: --fragment OFFSET[+], + if more follow, with --id."""
 import argparse
 import json
 import socket
@@ -44,27 +45,27 @@ def udp_datagram(source, dest, sport, dport, payload):
     return head + struct.pack("!H", checksum(pseudo + head + b"\0\0" + payload) or 0xFFFF) + payload
 
 
-def tcp_segment(args):
-    """An ACK: sequence numbers that no connection has, no payload."""
-    head = struct.pack("!HHIIBBHHH", args.sport, args.dport, 0x7fffffff, 0x7fffffff, 0x50, 0x10, 1000, 0, 0)
+def tcp_segment(args, flags):
+    """Sequence numbers that no connection has, no payload."""
+    head = struct.pack("!HHIIBBHHH", args.sport, args.dport, args.seq, 0x7fffffff, 0x50, flags, 1000, 0, 0)
     pseudo = pseudo_header(args.source, args.dest, socket.IPPROTO_TCP, len(head))
     return head[:16] + struct.pack("!H", checksum(pseudo + head)) + head[18:]
 
 
-def ip_packet(source, dest, proto, load, ttl=64, options=b"", fragment=0):
+def ip_packet(source, dest, proto, load, ttl=64, options=b"", fragment=0, packet_id=1):
     """@fragment: flags and offset as the header has them. IPv6 has extension headers for @options."""
     if is_v6(source):
-        return ipv6_packet(packed(source) + packed(dest), proto, load, ttl, fragment)
+        return ipv6_packet(packed(source) + packed(dest), proto, load, ttl, fragment, packet_id)
     words = 5 + len(options) // 4
-    head = struct.pack("!BBHHHBBH4s4s", 0x40 | words, 0, 4 * words + len(load), 1, fragment, ttl, proto, 0,
+    head = struct.pack("!BBHHHBBH4s4s", 0x40 | words, 0, 4 * words + len(load), packet_id, fragment, ttl, proto, 0,
                        socket.inet_aton(source), socket.inet_aton(dest)) + options
     return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + load
 
 
-def ipv6_packet(addresses, proto, load, hops, fragment):
+def ipv6_packet(addresses, proto, load, hops, fragment, packet_id):
     if fragment:
         offset, more = 8 * (fragment & 0x1FFF), bool(fragment & MORE_FRAGMENTS)
-        return ipv6_fragment(1, offset, more, proto, addresses, len(load)) + load
+        return ipv6_fragment(packet_id, offset, more, proto, addresses, len(load)) + load
     return struct.pack("!IHBB", 6 << 28, len(load), proto, hops) + addresses + load
 
 
@@ -82,7 +83,10 @@ def ethertype(address):
 
 def outer(args, proto, load, **more):
     proto, load = behind_headers(args.headers, proto, load)
-    return ethertype(args.source) + ip_packet(args.source, args.dest, proto, load, args.ttl, bytes.fromhex(args.options), **more)
+    if args.fragment:
+        more["fragment"] = int(args.fragment.rstrip("+")) | (MORE_FRAGMENTS if "+" in args.fragment else 0)
+    return ethertype(args.source) + ip_packet(args.source, args.dest, proto, load[:args.cut], args.ttl, bytes.fromhex(args.options),
+                                              packet_id=args.id, **more)
 
 
 def inner_udp(args, payload=b""):
@@ -100,7 +104,12 @@ def udp(args):
 
 
 def tcp(args):
-    return [outer(args, socket.IPPROTO_TCP, tcp_segment(args))]
+    return [outer(args, socket.IPPROTO_TCP, tcp_segment(args, int(flags, 16))) for flags in args.flags.split(",")]
+
+
+def raw(args):
+    load = bytes.fromhex(args.message or "0000000000000000")
+    return [outer(args, int(protocol), load) for protocol in args.protocol.split(",")]
 
 
 def arp(args):
@@ -118,21 +127,22 @@ def error(args):
     quoted = ip_packet(args.inner_source, args.inner_dest, socket.IPPROTO_UDP,
                        udp_datagram(args.inner_source, args.inner_dest, args.inner_port, args.dport, b""))
     if is_v6(args.source):
-        return [icmpv6(args, bytes([ICMPV6_UNREACHABLE, ICMPV6_PORT, 0, 0, 0, 0]) + quoted)]
+        return [icmp_message(args, bytes([ICMPV6_UNREACHABLE, ICMPV6_PORT, 0, 0, 0, 0]) + quoted)]
     head = struct.pack("!BBHI", ICMP_UNREACHABLE, ICMP_PORT, 0, 0)
     message = head[:2] + struct.pack("!H", checksum(head + quoted)) + head[4:] + quoted
     return [outer(args, socket.IPPROTO_ICMP, message)]
 
 
-def icmpv6(args, message):
+def icmp_message(args, message):
     """@message: without its checksum."""
-    pseudo = pseudo_header(args.source, args.dest, IPPROTO_ICMPV6, 2 + len(message))
+    proto = IPPROTO_ICMPV6 if is_v6(args.source) else socket.IPPROTO_ICMP
+    pseudo = pseudo_header(args.source, args.dest, proto, 2 + len(message)) if is_v6(args.source) else b""
     whole = message[:2] + struct.pack("!H", checksum(pseudo + message[:2] + b"\0\0" + message[2:])) + message[2:]
-    return outer(args, IPPROTO_ICMPV6, whole)
+    return outer(args, proto, whole)
 
 
 def icmp(args):
-    return [icmpv6(args, bytes.fromhex(message)) for message in args.message.split(",")]
+    return [icmp_message(args, bytes.fromhex(message)) for message in args.message.split(",")]
 
 
 def overlap(args):
@@ -146,7 +156,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dest")
     parser.add_argument("dport", type=int)
-    parser.add_argument("--kind", default="udp", choices=["udp", "tcp", "arp", "vxlan", "error", "overlap", "icmp"])
+    parser.add_argument("--kind", default="udp", choices=["udp", "tcp", "arp", "vxlan", "error", "overlap", "icmp", "raw"])
     parser.add_argument("--device", default="eth0")
     parser.add_argument("--source")
     parser.add_argument("--sport", type=int, default=4242)
@@ -155,7 +165,13 @@ def main():
     parser.add_argument("--ttl", type=int, default=64)
     parser.add_argument("--options", default="", help="of IPv4, in hexadecimal, whole words")
     parser.add_argument("--headers", default="", help="extension headers of IPv6: TYPE/HEX,..")
-    parser.add_argument("--message", help="of ICMPv6, without checksums, in hexadecimal")
+    parser.add_argument("--message", help="of ICMP without checksums, or of kind raw, in hexadecimal")
+    parser.add_argument("--fragment", help="OFFSET in units of 8 bytes, + if more follow")
+    parser.add_argument("--id", type=int, default=1, help="of the packet that is in fragments")
+    parser.add_argument("--cut", type=int, help="send only so many bytes of layer 4")
+    parser.add_argument("--flags", default="10", help="of TCP, in hexadecimal; a segment for each, with commas")
+    parser.add_argument("--seq", type=int, default=0x7fffffff)
+    parser.add_argument("--protocol", default="47", help="numbers, a packet for each, with commas")
     parser.add_argument("--more-fragments", action="store_true", help="of UDP: the first, and no other comes")
     parser.add_argument("--text", default="forged")
     parser.add_argument("--inner-source")

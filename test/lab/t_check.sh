@@ -202,6 +202,21 @@ firewalls()
 	expect_line firewall '^ok '
 }
 
+policy_engines()
+{
+	on node1 iptables-legacy -N KUBE-NWPLCY-DEFAULT
+	expect_line policies 'note .*iptables-legacy, chain KUBE-NWPLCY-DEFAULT'
+	expect_line policies 'set networkPolicy: off'
+	on node1 iptables-legacy -X KUBE-NWPLCY-DEFAULT
+	on node1 ip6tables-legacy -N cali-FORWARD
+	expect_line policies 'note .*ip6tables-legacy, chain cali-FORWARD'
+	on node1 ip6tables-legacy -X cali-FORWARD
+	on node1 iptables-nft -N ANTREA-INPUT
+	expect_line policies 'note .*nftables, table filter, chain ANTREA-INPUT'
+	on node1 iptables-nft -X ANTREA-INPUT
+	[[ $(line policies) != *'another program'* ]]
+}
+
 # In the node's own /run/systemd.
 networkd()
 {
@@ -226,6 +241,7 @@ check "vtepCidr has the default gateway inside: the agent refuses, status and ch
 check "strict reverse path filter" path_filter
 check "kube-proxy's rules in iptables, of either kind" legacy_kube_proxy
 check "firewalls" firewalls
+check "other programs for network policies, in iptables of either kind" policy_engines
 check "tcx programs of others" tcx_programs
 check "systemd-networkd" networkd
 finish

@@ -114,6 +114,7 @@ pods()
 	expect_eq "names" "default/client default/near" "$(json '[.[].name] | sort | join(" ")' pods)"
 	expect_eq "address" "$CLIENT" "$(json '.[0].address' pods client)"
 	expect_eq "state" ok "$(json '.[0].state' pods "$CLIENT")"
+	expect_eq "policies" open "$(json '.[0].policies' pods "$CLIENT")"
 	expect_eq "node" node1 "$(json '.[0].node' pods client)"
 	expect_match "text" "default/client +$CLIENT +mk" "$(mk pods)"
 	expect_status 1 mk pods nosuch

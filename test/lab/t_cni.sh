@@ -186,7 +186,7 @@ check_finds()
 {
 	local regex=$1 result ns
 	shift
-	ns=check$((RANDOM))
+	ns=check$BASHPID
 	netns "$ns"
 	result=$(add "$ns" "$ns")
 	conf ".prevResult = $result" | cni CHECK "$ns" "$(netns_path "$ns")" eth0

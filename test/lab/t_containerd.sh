@@ -238,6 +238,28 @@ knows_capabilities()
 		jq -r '.info.cniconfig | fromjson | .Networks[1].Config.Plugins[0].Network.capabilities.dns')"
 }
 
+# The annotation reaches the plugin by the configuration that the agent has installed.
+function_ports()
+{
+	sandbox fw -- '.config.annotations = {"networking.monokube.io/function-ports": "Bridged"}'
+	expect_match "port inside" 'master chain state UP' "$(on fw ip link show inside)"
+	expect_match "port outside" 'master chain state UP' "$(on fw ip link show outside)"
+	expect_match "host's ends" 'fw@outside' "$(on node1 ip link show type veth)"
+	removed fw
+	expect_eq "ports left" 0 "$(on node1 ip -o link show type veth | grep -c 'mk[01]' || true)"
+}
+
+bad_function_ports()
+{
+	local said
+	said=$(sandbox bad -- '.config.annotations = {"networking.monokube.io/function-ports": "Bridge"}') && {
+		echo "a sandbox with a wrong annotation runs"
+		return 1
+	}
+	expect_match "error" "function-ports is 'Bridge': expected Bridged, Inline or Routed" "$said"
+	wait_for 10 nothing_left
+}
+
 # limit_of WHERE DEVICE: FIELD of the qdisc that limits a pod
 limit_of() { on "$1" tc -s -j qdisc show dev "$2" root | jq ".[] | select(.kind == \"tbf\") | $3"; }
 
@@ -362,6 +384,8 @@ check "containerd is killed and starts again: traffic goes on" containerd_restar
 check "stopped twice, removed: the next pod has the port" stop_and_remove
 check "every capability, annotations with quotes and lines" capabilities
 check "annotations limit what a pod receives and sends" bandwidth
+check "an annotation makes the ports of a function pod" function_ports
+check "a wrong annotation is an error that names it" bad_function_ports
 check "no agent: sandboxes come and go" no_agent
 check "containerd is killed when the first pods have come: nothing is left" killed_at 1
 check "containerd is killed when half of the pods have come: nothing is left" killed_at $((MANY / 2))

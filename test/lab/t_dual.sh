@@ -4,16 +4,10 @@
 # of either and of both families, and world, in both; the agent restarts; a Service gains and loses
 # a family. Of group lab6, IPv6 is the primary family and the overlay's.
 set -euo pipefail
-if [[ ${MK_LAB_FAMILY:-4} == 6* ]]; then
-	export MK_LAB_FAMILY=64 MK_LAB_UNDERLAY=6
-else
-	export MK_LAB_FAMILY=46
-fi
-# shellcheck source=test/lab/lib/tap.sh
-. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/dual.sh
+. "$(dirname "$(realpath "$0")")/lib/dual.sh"
 # shellcheck source=test/lab/lib/load.sh
 . "$HERE/lib/load.sh"
-FAMILY=4 # no address is translated: the rows have those of both families
 
 declare -A VIP_OF=([4]=10.96.66.1 [6]=fd00:10:96:66::1)
 declare -A NODE1_OF=([4]=192.168.99.11 [6]=fd00:99::11)
@@ -23,24 +17,15 @@ declare -A VTEP1_OF=([4]=10.18.0.1 [6]=fd4d:4b00:12::1)
 declare -A VPOD1_OF=([4]=10.244.1.1 [6]=fd00:10:244:1::1)
 declare -A CLIENT_OF=() NEAR_OF=() WEB_OF=()
 
-explain()
-{
-	local node
-	for node in node1 node2; do
-		echo "drops of $node:"
-		on "$node" "$MK_BIN" drops || true
-		lab log "$node" | tail -n 5
-	done
-}
-
 # pod_up NODE NAME ARRAY: of its addresses by family
 pod_up()
 {
 	local -n _of=$3
-	local address
+	local family
 	lab pod "$1" "$2" >/dev/null
-	for address in $(jq -r '.ips[]' "/run/mklab-$MK_LAB/pods/$2.json"); do
-		if [[ $address == *:* ]]; then _of[6]=$address; else _of[4]=$address; fi
+	for family in 4 6; do
+		# shellcheck disable=SC2004 # an associative array
+		_of[$family]=$(pod_address "$2" "$family")
 	done
 }
 
@@ -55,7 +40,7 @@ dual_service()
 
 dual_lab_up()
 {
-	lab up 2
+	lab up 2 --pods
 	pod_up node1 client CLIENT_OF
 	pod_up node1 near NEAR_OF
 	pod_up node2 web WEB_OF
@@ -172,7 +157,7 @@ agent_restarts()
 # The agent starts without the second family, and with it again, under load of the first.
 second_goes_and_comes()
 {
-	local first=${MK_LAB_FAMILY:0:1}
+	local first=$FIRST
 	load first client "${VIP_OF[$first]}:80" "${WEB_OF[$first]}:8080" "${FAR_OF[$first]}:8080"
 	lab agent stop node1
 	MK_LAB_FAMILY=$first lab agent start node1
@@ -204,8 +189,7 @@ says() { lab log node1 | tail -n "+$log_lines" | grep -qE "$1"; }
 # the uplink's address takes its place.
 node_lacks()
 {
-	local first=${MK_LAB_FAMILY:0:1} log_lines
-	local second=$((10 - first))
+	local first=$FIRST second=$SECOND log_lines
 	cp "/run/mklab-$MK_LAB/objects/node-node1.yaml" "$TMP/node1.yaml"
 	node1_is 's/^(  podCIDRs: \[[^,]*),.*/\1]/'
 	wait_for 10 says "the Node object 'node1' has no IPv$second pod CIDR: pods here get no IPv$second address"
@@ -216,6 +200,35 @@ node_lacks()
 	node1_is ''
 	wait_for 10 services 4
 	wait_for 10 services 6
+}
+
+# What a node sends inside the overlay counts as its InternalIP (rule 15 of test/policy).
+isolate_web()
+{
+	apply policies <<-END
+		apiVersion: networking.k8s.io/v1
+		kind: NetworkPolicy
+		metadata: {name: web-in, namespace: default}
+		spec:
+		  podSelector: {matchLabels: {app: web}}
+		  ingress: [{from: [{ipBlock: {cidr: ${NODE1_OF[4]}/32}}, {ipBlock: {cidr: "${NODE1_OF[6]}/128"}}]}]
+	END
+	wait_for 10 no_answer "${WEB_OF[4]}:8080"
+	wait_for 10 no_answer "${WEB_OF[6]}:8080"
+}
+no_answer() { expect_failure ask client tcp "$1" --timeout 0.3; }
+
+policies()
+{
+	local family
+	isolate_web
+	for family in 4 6; do
+		saw web "${VTEP1_OF[$family]}" node1 "${WEB_OF[$family]}:8080"
+		saw web "${VPOD1_OF[$family]}" world "${NODE1_OF[$family]}:30080"
+	done
+	lab delete policies.yaml
+	wait_for 10 ask client tcp "${WEB_OF[4]}:8080"
+	wait_for 10 ask client tcp "${WEB_OF[6]}:8080"
 }
 
 is_healthy() { on node1 "$MK_BIN" check; }
@@ -229,6 +242,7 @@ for family in 4 6; do
 	check "IPv$family: Services of both families, and of this one" services $family
 	check "IPv$family: fragments" fragments $family
 done
+check "policies know the nodes' addresses of both families" policies
 check "a NodePort of one family is not in the other" one_family
 for family in 4 6; do
 	check "a Service loses a family and gains it: IPv$family loses nothing" family_goes_and_comes $family

@@ -57,7 +57,9 @@ right_format()
 	cp "$TMP/metrics" "$TMP/node"
 	scrape metrics/services
 	"$HERE/lib/exposition.py" check "$TMP/node"
-	"$HERE/lib/exposition.py" served "$README" "$TMP/node" "$TMP/metrics"
+	cp "$TMP/metrics" "$TMP/services"
+	scrape metrics/policies
+	"$HERE/lib/exposition.py" served "$README" "$TMP/node" "$TMP/services" "$TMP/metrics"
 }
 
 answered_as_such()

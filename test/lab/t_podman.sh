@@ -225,11 +225,12 @@ many()
 # A podman that was killed may keep a name.
 create() { podman "${RUN[@]}" --name "$ROUND-$1" -p $((7000 + $1)):8080 localhost/pause:1; }
 destroy() { podman rm --force --time 0 "$ROUND-$1"; }
+# The number of a podman that has ended may belong to another process.
 podman_is_killed()
 {
 	local pid
 	while read -r pid; do
-		kill -KILL "$pid" 2>/dev/null || true
+		[[ $(cat "/proc/$pid/comm" 2>/dev/null) != podman ]] || kill -KILL "$pid" 2>/dev/null || true
 	done <"$RUNTIME/pids"
 	wait
 }

@@ -19,21 +19,12 @@ reboot_lab_up()
 	service_yaml web web $VIP "{port: 80, targetPort: 8080}" | apply services
 }
 
-# State that does not survive a boot. The lab keeps the node's own devices, so state on them is
-# removed by hand.
 reboot()
 {
 	lab agent kill node1
 	ip netns del "$MK_LAB.web-1"
 	ip netns del "$MK_LAB.late-1"
-	on node1 sh -e -c '
-		for device in $(ip -o link | grep -oE "mk[a-z0-9]+" | grep -v mkhost1 | sort -u); do
-			ip link del "$device" 2>/dev/null || true
-		done
-		tc qdisc del dev eth0 clsact
-		tc qdisc del dev lo clsact
-		rm -r /sys/fs/bpf/monokube
-		sysctl -qw net.ipv4.ip_forward=0 net.ipv4.ip_local_reserved_ports='
+	lose_boot node1
 }
 
 addresses() { on node1 sh -c 'ls /var/lib/monokube/ipam | grep -cE "^(10\.|fd)"' || true; }

@@ -160,7 +160,7 @@ late_up()
 ask_briefly()
 {
 	local to
-	to=$(where "$2")
+	to=$(where "$2" | tr -d '[]')
 	on "$1" bash -c 'exec {sock}<>"/dev/udp/$0/$1"; echo hello >&$sock; read -r -N 1 -t 3 -u $sock' "${to%:*}" "${to##*:}"
 }
 says_more() { (($(wc -l <"$TMP/late.out") >= $1)); }

@@ -12,8 +12,9 @@ set -euo pipefail
 . "$HERE/lib/load.sh"
 # shellcheck source=test/lab/lib/witness.sh
 . "$HERE/lib/witness.sh"
+# shellcheck source=test/lab/lib/later.sh
+. "$HERE/lib/later.sh"
 
-LATER=${MK_LATER:-$(realpath -m "$HERE/../../build/enlarged/monokube")}
 MAPS=$PINS
 declare -A PIPES=()
 
@@ -21,10 +22,6 @@ explain() { lab log node1 | tail -n 15; cat "$TMP"/load.*; }
 
 upgrade_lab_up()
 {
-	[[ -x $LATER ]] || {
-		echo "'$LATER' is not there; build it with \`make ENLARGED=1\`" >&2
-		exit 1
-	}
 	lab up 2
 	web_pods_up
 	web_service_up
@@ -36,9 +33,7 @@ upgrade_lab_up()
 	load world world "$NODE1:30080"
 }
 
-later() { MK_BIN=$LATER lab "$@"; }
 session_bytes() { on node1 bpftool -j map show pinned "$MAPS/sessions" | jq .bytes_value; }
-agent_runs() { lab status | grep -E '^ +node1 .* agent [0-9]+' >/dev/null; }
 
 new_ones_work()
 {
@@ -48,19 +43,9 @@ new_ones_work()
 	wait_for 10 ask world tcp "$NODE1:30080" --timeout 1
 }
 
-# The delay only varies the place of the kill.
 killed_on_its_way()
 {
-	local delay
-	lab agent stop node1
-	for delay in 0.05 0.15 0.25 0.35; do
-		later agent start node1 >/dev/null 2>&1 &
-		wait_for 10 agent_runs
-		sleep "$delay"
-		lab agent kill node1
-		wait $! || true
-		new_ones_work
-	done
+	later_is_killed new_ones_work 0.05 0.15 0.25 0.35
 	pulse 2
 }
 

@@ -7,6 +7,7 @@ describes it. The rules have the numbers that README.md lists. Speed does not ma
 function says one group of rules in the plainest way. `visited` counts how often each rule decided.
 """
 import collections
+import copy
 import functools
 import ipaddress
 import json
@@ -92,9 +93,17 @@ def finished(pod):
 
 # ---- the cluster
 
+POLICIES = ("NetworkPolicy", "ClusterNetworkPolicy")
+
+
+def has_audit(policy):
+    return (meta(policy).get("annotations") or {}).get("monokube.io/policy-mode") == "audit"
+
+
 class World:
     """Objects, and facts that only nodes know: podRanges: CIDRs. overlay: {address: node}, what nodes
-    use inside the overlay. masqueradeAll. enforcing: false until policies are in force (rule 41).
+    use inside the overlay. masqueradeAll. audit: all policies are audited (rule 60). enforcing: false until
+    policies are in force (rule 41).
     sandboxes: [{node, pod, uid, addresses, pending}], besides those that follow from Pods."""
 
     def __init__(self, things=(), **facts):
@@ -150,24 +159,32 @@ class World:
             self.gone[uid_of(thing)] = thing
 
     def refresh(self):
-        self.kinds = collections.defaultdict(list)
+        self.kinds, self.audited = collections.defaultdict(list), collections.defaultdict(list)
         for (kind, _), thing in sorted(self.objects.items()):
-            self.kinds[kind].append(thing)
+            (self.audited if self.audits(thing) else self.kinds)[kind].append(thing)
         self.pods, boxes = self.of("Pod"), []
         known = {uid_of(pod): pod for pod in list(self.gone.values()) + self.pods}
         for entry in self.facts.get("sandboxes", []):
             uid = entry.get("uid") or entry["pod"]
-            boxes.append(Box(entry["node"], entry["pod"], uid, entry["addresses"], known.get(uid), entry.get("pending", False)))
+            boxes.append(Box(entry["node"], entry["pod"], uid, entry["addresses"], known.get(uid),
+                             entry.get("pending", False) and not self.facts.get("audit")))
         given = {(box.node, address) for box in boxes for address in box.addresses} | {box.uid for box in boxes}
         for uid, pod in known.items():
             node, addresses = pod["spec"].get("nodeName"), addresses_of(pod)
             if node and addresses and not host_network(pod) and not finished(pod) \
                     and uid not in given and (node, addresses[0]) not in given:
                 boxes.append(Box(node, name_of(pod), uid, addresses, pod, False))
-        self.boxes = boxes
+        self.boxes, self.strict = boxes, None
+        self.strict = copy.copy(self)  # the same world, if no policy were audited
+        self.strict.kinds = collections.defaultdict(list, {
+            kind: self.kinds[kind] + self.audited[kind] for kind in list(self.kinds) + list(self.audited)})
 
-    def of(self, kind):
-        return self.kinds[kind]
+    def audits(self, thing):
+        """Rule 59: an audited policy counts as if it did not exist. Rule 60: with the setting, each one is audited."""
+        return thing["kind"] in POLICIES and (seen(60, self.facts.get("audit")) or seen(59, has_audit(thing)))
+
+    def of(self, kind, audits=False):
+        return (self.audited if audits else self.kinds)[kind]
 
     def box(self, name):
         return next((box for box in reversed(self.boxes) if name in (box.pod, box.uid)), None)
@@ -284,9 +301,9 @@ def directions(policy):
     return spec.get("policyTypes") or ["Ingress"] + ["Egress"] * bool(spec.get("egress"))
 
 
-def isolating(world, pod, direction):
-    """Rule 1: the policies that select a pod."""
-    return [policy for policy in world.of("NetworkPolicy")
+def isolating(world, pod, direction, audits=False):
+    """Rule 1: the policies that select a pod; @audits: the audited ones."""
+    return [policy for policy in world.of("NetworkPolicy", audits)
             if meta(policy)["namespace"] == meta(pod)["namespace"] and direction in directions(policy)
             and selects(policy["spec"].get("podSelector") or {}, meta(pod).get("labels"))]
 
@@ -338,10 +355,10 @@ def network_policies(world, flow, direction, pod, peer, server):
 
 # ---- ClusterNetworkPolicy
 
-def cluster_policies(world, pod, direction, tier):
+def cluster_policies(world, pod, direction, tier, audits=False):
     """Rule 51: the subject. Rule 49: lower priority values first, then names. Rule 48: only with rules."""
     found = []
-    for policy in world.of("ClusterNetworkPolicy"):
+    for policy in world.of("ClusterNetworkPolicy", audits):
         subject = policy["spec"]["subject"]
         pods = subject.get("pods") or {"namespaceSelector": subject.get("namespaces")}
         if policy["spec"]["tier"] == tier and policy["spec"].get(direction.lower()) \
@@ -519,8 +536,8 @@ def pending(world, box):
     return box.pending or box.object is None and can_select(world, box.pod.split("/")[0])
 
 
-def evaluate(world, flow, direction):
-    """One direction, on the node of its own pod (rule 11)."""
+def evaluate(world, flow, direction, in_audit=False):
+    """One direction, on the node of its own pod (rule 11). @in_audit: what it would be if no policy were audited."""
     box = flow.client_box if direction == "Egress" else flow.server_box
     if box is None or not box.pod:
         return decided("allow", 46 if box else 21)
@@ -532,7 +549,7 @@ def evaluate(world, flow, direction):
         return decided("allow", 19)
     if pending(world, box):
         return decided("deny", 37)
-    return tiers(world, flow, direction, box)
+    return tiers(world.strict if in_audit else world, flow, direction, box)
 
 
 def tiers(world, flow, direction, box):
@@ -563,7 +580,16 @@ def verdict(world, flow):
     egress, ingress = (evaluate(world, resolved, direction) for direction in ("Egress", "Ingress"))
     both = egress.verdict == ingress.verdict == "allow"
     seen(11, egress.verdict != ingress.verdict)
-    return {"verdict": "allow" if both else "deny", "egress": egress, "ingress": ingress}
+    return {"verdict": "allow" if both else "deny", "egress": egress, "ingress": ingress,
+            **audit(world, resolved, (("egress", egress), ("ingress", ingress)))}
+
+
+def audit(world, flow, ends):
+    """Rule 59: by direction, who would deny what passes, if no policy were audited."""
+    strict = {name: evaluate(world, flow, name.capitalize(), in_audit=True) for name, end in ends
+              if end.verdict == "allow" and any(world.audited.values())}
+    denied = {name: end for name, end in strict.items() if end.verdict == "deny"}
+    return {"audited": denied} if denied else {}
 
 
 def during(before, after, flow):
@@ -571,11 +597,14 @@ def during(before, after, flow):
     return seen(34) and {verdict(world, flow)["verdict"] for world in (before, after)}
 
 
-def guarded(world, box):
-    """Whether anything applies to a pod, in either direction."""
+def guarded(world, box, audits=False):
+    """Whether anything applies to a pod, in either direction. Rule 41: nothing does before the first enforcement.
+    @audits: only what is audited counts."""
     pod = box.object
-    return pending(world, box) if pod is None else box.pending or any(
-        isolating(world, pod, direction) or cluster_policies(world, pod, direction, tier)
+    if world.facts.get("enforcing", True) is False:
+        return False
+    return pending(world, box) or pod is not None and any(
+        isolating(world, pod, direction, audits) or cluster_policies(world, pod, direction, tier, audits)
         for direction in ("Ingress", "Egress") for tier in ("Admin", "Baseline"))
 
 
@@ -583,7 +612,8 @@ def guarded(world, box):
 
 class Connections:
     """What nodes remember of connections (rules 24-33, 45). Each node has its own memory. It remembers
-    a flow if something applies to a pod of the flow on this node, or if it translates the flow."""
+    a flow if something applies to a pod of the flow on this node, also if it is only audited, or if it
+    translates the flow."""
 
     def __init__(self):
         self.known, self.fragments = set(), {}
@@ -615,16 +645,17 @@ class Connections:
     def at(self, world, flow, node, ends, key, kind, socket):
         """One node."""
         watched = any(guarded(world, box) for box, _ in ends)
+        remembers = watched or any(guarded(world, box, audits=True) for box, _ in ends)
         if kind == "own-error":
             return seen(27)
         if kind == "error":
             return seen(27, key in self.known) or not watched
         if kind == "open" or key not in self.known and kind == "more" and flow.protocol in ("UDP", "ICMP"):
-            return self.open(world, flow, ends, key, watched or bool(flow.service) and node == flow.at)
+            return self.open(world, flow, ends, key, remembers or node == flow.at and (bool(flow.service) or flow.how == "outside"))
         if key in self.known:
             return seen(24) and seen(31, self.allowed(world, flow, ends))
         if not watched:
-            return seen(32)
+            return seen(32) and self.open(world, flow, ends, key, remembers and flow.protocol == "TCP" and socket)
         if flow.protocol == "TCP":
             return seen(33) and self.open(world, flow, ends, key, True) if socket else not seen(26)
         return self.allowed(world, backwards(flow, key[-2]), [(box, OPPOSITE[direction]) for box, direction in ends])
@@ -688,6 +719,8 @@ def main():
         print(found["verdict"])
         for end in ("egress", "ingress"):
             print("  %-8s%s" % (end, json.dumps(found[end] and found[end]._asdict())))
+        for end, audited in found.get("audited", {}).items():
+            print("  %-8s%s" % (end, "audited: " + json.dumps(audited._asdict())))
 
 
 if __name__ == "__main__":

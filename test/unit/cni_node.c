@@ -28,23 +28,25 @@ const char *cni_ifname = "eth0";
 
 /* ---- a node ---------------------------------------------------------------------------------- */
 
-static void pin_program(const char *path)
+/* The directory of the family whose tables are made. */
+static char pin_dir[PATH_MAX];
+static sa_family_t pin_family;
+
+static void pin_program(const char *name)
 {
 	const struct bpf_insn insns[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
-	int fd = bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, "ilb_pod", "GPL", insns,
-			       MK_ARRAY_SIZE(insns), NULL);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, name, "GPL", insns, MK_ARRAY_SIZE(insns),
+			       NULL);
+	char path[PATH_MAX];
 
 	ck_assert_msg(fd >= 0, "program: %s", strerror(errno));
+	ck_ok(mk_pin_path(path, pin_dir, MK_PIN_PROGS, name, &err));
 	ck_assert_int_eq(bpf_obj_pin(fd, path), 0);
 	close(fd);
 }
-
-/* The directory of the family whose tables are made. */
-static char pin_dir[PATH_MAX];
-static sa_family_t pin_family;
 
 static void pin_table_with(const char *name, enum bpf_map_type type, size_t key_size,
 			   size_t value_size, unsigned int entries, unsigned int flags)
@@ -68,6 +70,21 @@ static void pin_table(const char *name, enum bpf_map_type type, size_t key_size,
 	pin_table_with(name, type, key_size, value_size, entries, 0);
 }
 
+static void pin_policy_tables(void)
+{
+	const unsigned int no_prealloc = BPF_F_NO_PREALLOC;
+
+	pin_table_with("policy_state", BPF_MAP_TYPE_ARRAY, sizeof(__u32),
+		       sizeof(struct mk_policy_state), 1, BPF_F_MMAPABLE);
+	pin_table_with("pod_policies", BPF_MAP_TYPE_ARRAY, sizeof(__u32),
+		       sizeof(struct mk_pod_policy), POD_SLOTS, BPF_F_MMAPABLE);
+	pin_table_with("policy_expected", BPF_MAP_TYPE_HASH, sizeof(struct mk_policy_pod_key),
+		       sizeof(struct mk_policy_expected), 512, no_prealloc);
+	pin_table_with("policy_namespaces", BPF_MAP_TYPE_HASH,
+		       sizeof(struct mk_policy_namespace_key), sizeof(struct mk_policy_namespace),
+		       512, no_prealloc);
+}
+
 static void pin_tables(void)
 {
 	const size_t tuple = sizeof(struct mk_tuple), session = sizeof(struct mk_session);
@@ -83,6 +100,7 @@ static void pin_tables(void)
 		       MK_CNI_COMMANDS, BPF_F_MMAPABLE);
 	pin_table_with("pods_gone", BPF_MAP_TYPE_ARRAY, sizeof(__u32),
 		       sizeof(struct mk_pod_traffic), 1, BPF_F_MMAPABLE);
+	pin_policy_tables();
 	pin_table("sessions_young", BPF_MAP_TYPE_LRU_HASH, tuple, session, 4096);
 }
 
@@ -97,8 +115,8 @@ void pin_family_of_node(sa_family_t family)
 	ck_ok(mk_pin_path(path, pin_dir, MK_PIN_PROGS, "", &err));
 	ck_ok(mk_mkdirs(path, 0700, &err));
 	pin_tables();
-	ck_ok(mk_pin_path(path, pin_dir, MK_PIN_PROGS, "ilb_pod", &err));
-	pin_program(path);
+	pin_program("ilb_pod");
+	pin_program("sfc_port");
 }
 
 static void setup(unsigned int families)

@@ -399,6 +399,38 @@ START_TEST(test_work_waits_for_the_list)
 }
 END_TEST
 
+/* A table without space, or without memory for an entry, is an Event of the Node. */
+START_TEST(test_full_table)
+{
+	static const struct {
+		int code;
+		bool event;
+	} rows[] = { { ENOSPC, true }, { E2BIG, true }, { ENOMEM, true }, { EIO, false } };
+	struct mk_core core = { .model = mk_model_new() };
+	struct mk_error full = { .code = rows[_i].code, .text = "map 'policy_peers' is full" };
+	char dir[] = "/tmp/mk-test-cluster-XXXXXX";
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(core.config.cluster_dir, sizeof(core.config.cluster_dir), "%s", dir);
+	ck_assert_int_eq(uv_loop_init(&core.loop), 0);
+	core.source =
+		mk_source_start(&core.loop, &core.config, core.model, nothing_listed, NULL, &err);
+	ck_assert_msg(core.source != NULL, "%s", err.text);
+	mk_core_failed(&core, &full);
+	if (rows[_i].event)
+		ck_assert_str_eq(core.notices.warned[MK_WARN_TABLE_FULL], full.text);
+	else
+		ck_assert_ptr_null(core.notices.warned[MK_WARN_TABLE_FULL]);
+	mk_core_fine(&core);
+	ck_assert_ptr_null(core.notices.warned[MK_WARN_TABLE_FULL]);
+	mk_source_stop(core.source);
+	ck_assert_int_eq(uv_run(&core.loop, UV_RUN_DEFAULT), 0);
+	ck_assert_int_eq(uv_loop_close(&core.loop), 0);
+	mk_model_free(core.model);
+	rmdir(dir);
+}
+END_TEST
+
 /* ---- CNI configuration ----------------------------------------------------------------------- */
 
 static const char *const template =
@@ -454,7 +486,8 @@ START_TEST(test_conf)
 
 	ck_assert_str_eq(member(plugin, "type"), "monokube");
 	ck_assert_str_eq(member(plugin, "capabilities"),
-			 "{ \"bandwidth\": true, \"portMappings\": true }");
+			 "{ \"bandwidth\": true, \"portMappings\": true, "
+			 "\"io.kubernetes.cri.pod-annotations\": true }");
 	ck_assert_str_eq(member(plugin, "podCIDR"), "10.244.1.0/24");
 	ck_assert_str_eq(member(plugin, "clusterCIDR"), "10.244.0.0/16");
 	ck_assert_str_eq(member(plugin, "vtepCIDR"), "10.18.0.0/16");
@@ -600,6 +633,7 @@ UNIT_SUITE("agent")
 	tcase_add_loop_test(tc, test_usable_ranges, 0, MK_ARRAY_SIZE(ranges));
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_test(tc, test_work_waits_for_the_list);
+	tcase_add_loop_test(tc, test_full_table, 0, 4);
 	tcase_add_test(tc, test_conf);
 	tcase_add_test(tc, test_conf_versions);
 	tcase_add_loop_test(tc, test_conf_families, 0, MK_ARRAY_SIZE(conf_families));

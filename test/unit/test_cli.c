@@ -98,6 +98,38 @@ START_TEST(test_pod_name)
 }
 END_TEST
 
+START_TEST(test_pod)
+{
+	static const struct {
+		const char *args, *namespace_, *name, *uid;
+	} rows[] = {
+		{ "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=7a1c", "shop", "web",
+		  "7a1c" },
+		{ "IgnoreUnknown=1;K8S_POD_NAME=web;K8S_POD_NAMESPACE=shop", "shop", "web", "" },
+		{ "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=", "shop", "web", "" },
+		{ "K8S_POD_NAME=web;K8S_POD_UID=7a1c", "", "", "" },
+		{ "K8S_POD_NAMESPACE=shop;K8S_POD_UID=7a1c", "", "", "" },
+		{ "K8S_POD_UID=7a1c", "", "", "" },
+		{ NULL, "", "", "" },
+	};
+	char args[400] = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=";
+	struct mk_cni_pod pod;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(rows); i++) {
+		mk_cni_pod_read(&pod, rows[i].args);
+		ck_assert_str_eq(pod.namespace_, rows[i].namespace_);
+		ck_assert_str_eq(pod.name, rows[i].name);
+		ck_assert_str_eq(pod.uid, rows[i].uid);
+	}
+	memset(args + strlen(args), 'x', 254);
+	mk_cni_pod_read(&pod, args);
+	ck_assert_str_eq(pod.namespace_, "");
+	args[strlen(args) - 1] = '\0';
+	mk_cni_pod_read(&pod, args);
+	ck_assert_uint_eq(strlen(pod.name), 253);
+}
+END_TEST
+
 static char *printed(void (*print)(FILE *out))
 {
 	char *text = NULL;
@@ -235,6 +267,7 @@ UNIT_SUITE("command line")
 
 	tcase_add_test(tcase, test_table);
 	tcase_add_test(tcase, test_frame);
+	tcase_add_test(tcase, test_pod);
 	tcase_add_test(tcase, test_pod_name);
 	tcase_add_test(tcase, test_texts_name_every_command);
 	tcase_add_test(tcase, test_for_scripts);

@@ -14,6 +14,7 @@
 #include "datapath/pods/pod_table.h"
 #include "datapath/services/counters.h"
 #include "datapath/services/names.h"
+#include "unit/cli_fixture.h"
 #include "unit/datapath_fixture.h"
 
 /* ---- the node -------------------------------------------------------------------------------- */
@@ -87,55 +88,6 @@ static void teardown(void)
 		mk_datapath_free(halves[i]);
 	fx_teardown();
 }
-
-/* A line of `check` that begins with "ok" must not look like a result of this test. */
-static const char *one_line(char *text)
-{
-	for (char *end = text; (end = strchr(end, '\n'));)
-		*end = '|';
-	return text;
-}
-
-/* Run a subcommand with its words, and return what it prints, to be freed. */
-static char *output(int status, const char *const *words)
-{
-	char *argv[16] = { (char *)(uintptr_t) "monokube" }, *text = NULL;
-	FILE *file = tmpfile();
-	int argc = 1, saved = dup(STDOUT_FILENO), ret;
-	size_t size = 0;
-
-	for (; words[argc - 1]; argc++)
-		argv[argc] = (char *)(uintptr_t)words[argc - 1];
-	argv[argc++] = (char *)(uintptr_t) "--state-dir";
-	argv[argc++] = fx.state_dir;
-	fflush(stdout);
-	dup2(fileno(file), STDOUT_FILENO);
-	ret = mk_cli_main(argc, argv);
-	fflush(stdout);
-	dup2(saved, STDOUT_FILENO);
-	close(saved);
-	rewind(file);
-	text = calloc(1, 65536);
-	size = fread(text, 1, 65535, file);
-	text[size] = '\0';
-	fclose(file);
-	ck_assert_msg(ret == status, "exit status %d, expected %d: %.3000s", ret, status,
-		      one_line(text));
-	return text;
-}
-
-static void check(bool has, int status, const char *part, const char *const *words)
-{
-	cleanup_free char *text = output(status, words);
-	bool found = strstr(text, part) != NULL;
-
-	ck_assert_msg(found == has, "%s '%s' in: %.3000s", has ? "no" : "there is", part,
-		      one_line(text));
-}
-#define check_output(status, part, ...) \
-	check(true, status, part, (const char *const[]){ __VA_ARGS__, NULL })
-#define check_output_lacks(status, part, ...) \
-	check(false, status, part, (const char *const[]){ __VA_ARGS__, NULL })
 
 /* Write a row of a family's table. */
 static void put(size_t half, const char *name, const void *key, size_t key_size, const void *value,

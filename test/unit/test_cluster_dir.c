@@ -169,6 +169,35 @@ START_TEST(test_object_without_sense)
 }
 END_TEST
 
+#define POLICY(selector)                                          \
+	"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n" \
+	"metadata: {name: p, namespace: x}\nspec: {podSelector: " selector "}\n---\n"
+
+/* A directory always has the objects of network policies. */
+START_TEST(test_policies)
+{
+	static const char rest[] =
+		"apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\n"
+		"metadata: {name: c}\nspec: {tier: Admin, priority: 1, subject: {namespaces: {}}}\n---\n"
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n---\n"
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: x, labels: {b: c}}\n---\n";
+
+	write_file("a.yaml", POLICY("{}") "%s", rest);
+	cluster_dir_start();
+	ck_assert(!mk_cluster_dir_complete(cluster));
+	wait_listed("yes ");
+	ck_assert(mk_cluster_dir_complete(cluster));
+	for (int kind = MK_KIND_POD; kind <= MK_KIND_CLUSTER_POLICY; kind++)
+		ck_assert_uint_eq(mk_model_count(model, (enum mk_kind)kind), 1);
+	write_file("a.yaml", POLICY("{matchExpressions: [{key: a, operator: Like}]}")
+				     SERVICE("s", "10.96.0.1"));
+	wait_for("s", "10.96.0.1");
+	ck_assert_ptr_nonnull(mk_model_network_policy(model, "x", "p"));
+	ck_assert_ptr_null(mk_model_pod(model, "x", "a"));
+	ck_assert_ptr_null(mk_model_cluster_policy(model, "c"));
+}
+END_TEST
+
 /* The object cannot be identified: no object of the file may be considered removed. */
 START_TEST(test_object_without_name)
 {
@@ -411,6 +440,7 @@ UNIT_SUITE("cluster_dir")
 	tcase_add_test(tc, test_half_written);
 	tcase_add_test(tc, test_malformed_file);
 	tcase_add_test(tc, test_object_without_sense);
+	tcase_add_test(tc, test_policies);
 	tcase_add_test(tc, test_object_without_name);
 	tcase_add_test(tc, test_object_in_two_files);
 	tcase_add_test(tc, test_first_of_two_without_sense);

@@ -63,6 +63,8 @@ START_TEST(test_defaults)
 	ck_assert(config.cp_nodes_deploy_allowed);
 	ck_assert(!config.masquerade_all);
 	ck_assert_int_eq(config.masquerade_ipv6, MK_AUTO);
+	ck_assert_int_eq(config.policy_mode, MK_POLICIES_ENFORCED);
+	ck_assert(!config.log_denied);
 	ck_assert_int_eq(config.underlay_family, AF_INET);
 	ck_assert(config.localhost_node_ports);
 	ck_assert_uint_eq(config.local_endpoint_weight, 1);
@@ -297,6 +299,10 @@ START_TEST(test_environment)
 					    "false",
 					    "localEndpointWeight",
 					    "65535",
+					    "networkPolicy",
+					    "off",
+					    "logDenied",
+					    "true",
 					    "maglevTableSize",
 					    "65521",
 					    "sessionTableSize",
@@ -339,11 +345,13 @@ START_TEST(test_environment)
 	ck_assert(config.masquerade_all);
 	ck_assert(!config.localhost_node_ports);
 	ck_assert_uint_eq(config.local_endpoint_weight, 65535);
+	ck_assert_int_eq(config.policy_mode, MK_POLICIES_OFF);
 	ck_assert_uint_eq(config.maglev_slots, 65521);
 	ck_assert_uint_eq(config.session_entries, 16777216);
 	ck_assert_uint_eq(config.new_session_entries, 1024);
 	ck_assert_uint_eq(config.affinity_entries, 2048);
 	ck_assert_uint_eq(config.api_retry_max_s, 600);
+	ck_assert(config.log_denied);
 }
 END_TEST
 
@@ -587,6 +595,10 @@ static const struct {
 	  { "apiRetryMaxSeconds", "0" },
 	  { REQUIRED },
 	  { "apiRetryMaxSeconds", "'0'", "1 to 65535" } },
+	{ "network policies",
+	  { "networkPolicy", "true" },
+	  { REQUIRED },
+	  { "networkPolicy", "'true'", "enforce, audit or off" } },
 	{ "log format",
 	  { "logFormat", "xml" },
 	  { REQUIRED },

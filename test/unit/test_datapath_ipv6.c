@@ -9,12 +9,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "datapath/maps/constants.h"
 #include "datapath/maps/maps_internal.h"
 #include "datapath/maps/object.h"
@@ -319,6 +321,25 @@ static void make_both(void)
 	check_filters(AF_INET);
 }
 
+/* A call of the plugin holds the lock while IPv4 tries to attach. Then IPv6 is the first to try. */
+START_TEST(test_one_gate)
+{
+	struct mk_datapath *families[2] = { load(AF_INET, true, true), load(AF_INET6, true, true) };
+	int call = mk_state_lock(fx.state_dir, MK_LOCK_DATAPATH, LOCK_SH, &fx.err);
+
+	fx_ok(call);
+	mk_locks_never_wait();
+	ck_assert_int_eq(mk_datapath_attach(families[0], &fx.links, &fx.err), -EWOULDBLOCK);
+	ck_assert_int_eq(mk_datapath_attach(families[1], &fx.links, &fx.err), -EWOULDBLOCK);
+	close(call);
+	attach(families[1]);
+	attach(families[0]);
+	call = mk_state_lock(fx.state_dir, MK_LOCK_GATE, LOCK_EX, &fx.err);
+	fx_ok(call);
+	close(call);
+}
+END_TEST
+
 /* Each family is loaded without the other, and no packet of either misses its program. */
 START_TEST(test_reload)
 {
@@ -455,6 +476,7 @@ UNIT_SUITE("datapath_ipv6")
 	tcase_add_test(tcase, test_pins);
 	tcase = unit_case(suite, "both families", setup_both, fx_teardown);
 	tcase_set_timeout(tcase, 120);
+	tcase_add_test(tcase, test_one_gate);
 	tcase_add_test(tcase, test_reload);
 	tcase_add_test(tcase, test_ipv6_stays);
 	tcase_add_test(tcase, test_ipv6_goes);

@@ -332,7 +332,7 @@ START_TEST(test_runtime)
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 1);
 	ck_assert_uint_eq(now.monitored, 1);
-	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 1);
+	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, false, &fx.err), 1);
 	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
 	ck_assert_uint_eq(now.host_backends, 1);
 	ck_assert_uint_eq(now.report_drops, 0);

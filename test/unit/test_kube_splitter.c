@@ -246,6 +246,32 @@ static void remove_path(json_object *object, const char *path)
 	}
 }
 
+/* Remove from @object, which is at @path, all that is not on @kept. */
+static void keep_paths(json_object *object, const char *const *kept, const char *path)
+{
+	if (json_object_is_type(object, json_type_array))
+		for (size_t i = 0; i < json_object_array_length(object); i++)
+			keep_paths(json_object_array_get_idx(object, i), kept, path);
+	if (!json_object_is_type(object, json_type_object))
+		return;
+	json_object_object_foreach(object, key, child)
+	{
+		char below[512];
+		bool whole = false, part = false;
+
+		snprintf(below, sizeof(below), "%s%s%s", path, *path ? "." : "", key);
+		for (const char *const *at = kept; *at; at++) {
+			whole |= strcmp(*at, below) == 0;
+			part |= strncmp(*at, below, strlen(below)) == 0 &&
+				(*at)[strlen(below)] == '.';
+		}
+		if (part && !whole)
+			keep_paths(child, kept, below);
+		else if (!whole)
+			json_object_object_del(object, key);
+	}
+}
+
 static const char *member(json_object *object, const char *key)
 {
 	json_object *metadata = NULL, *value = NULL;
@@ -273,8 +299,10 @@ static int compare_object(void *ctx, const char *text, size_t size, struct mk_er
 	check_span(head.namespace_, member(want, "namespace"));
 	check_span(head.resource_version, member(want, "resourceVersion"));
 	ck_assert_msg(decode_object(decoder, object, &got, err) == 0, "%s", err->text);
-	for (const char *const *unused = resource->unused; *unused; unused++)
+	for (const char *const *unused = resource->unused; unused && *unused; unused++)
 		remove_path(want, *unused);
+	if (resource->kept)
+		keep_paths(want, resource->kept, "");
 	ck_assert_msg(json_object_equal(want, got), "%s",
 		      json_object_to_json_string_ext(got, JSON_C_TO_STRING_PRETTY));
 	ck_assert_int_eq(decode_complete(got, "v9", "Thing", err), 0);
@@ -292,6 +320,8 @@ static const struct {
 	{ "list-servicecidrs", MK_RESOURCE_SERVICE_CIDRS },
 	{ "list-endpointslices", MK_RESOURCE_ENDPOINT_SLICES },
 	{ "list-endpoints", MK_RESOURCE_ENDPOINTS },
+	{ "list-namespaces", MK_RESOURCE_NAMESPACES },
+	{ "list-pods-of-node", MK_RESOURCE_PODS },
 };
 
 START_TEST(test_decode_list)
@@ -309,7 +339,7 @@ START_TEST(test_decode_list)
 	body = recording_body(lists[_i].name, &size);
 	whole = json_tokener_parse(body);
 	ck_assert(json_object_object_get_ex(whole, "items", &fx.want));
-	decoder = decoder_new(resource->unused);
+	decoder = decoder_new(resource->unused, resource->kept);
 	reset();
 	ck_assert_msg(splitter_feed(splitter, body, size, &err) == 0, "%s", err.text);
 	ck_assert_uint_eq(fx.seen, json_object_array_length(fx.want));
@@ -321,10 +351,11 @@ END_TEST
 
 static const char *const *const nothing = (const char *const[]){ NULL };
 static const char *const unused_ab[] = { "a.b", NULL };
+static const char *const kept_ab[] = { "a.b", "c", "d.e/f.g", NULL };
 
 static const struct {
 	const char *name, *text;
-	const char *const *unused;
+	const char *const *unused; /* kept_ab: what to keep */
 	const char *want; /* NULL: refused */
 } objects[] = {
 	{ "as it is", "{ \"a\" : [ 1, {\"b\":2} ] }", NULL, "{\"a\":[1,{\"b\":2}]}" },
@@ -339,6 +370,15 @@ static const struct {
 	  "{\"b\":1,\"c\":{\"b\":1},\"a\":{\"bb\":1}}" },
 	{ "empty key", "{\"\":{\"\":1},\"a\":{\"\":1}}", unused_ab,
 	  "{\"\":{\"\":1},\"a\":{\"\":1}}" },
+	{ "kept", "{\"x\":1,\"a\":{\"x\":2,\"b\":3,\"y\":4},\"c\":{\"x\":5},\"y\":6}", kept_ab,
+	  "{\"a\":{\"b\":3},\"c\":{\"x\":5}}" },
+	{ "kept in a list", "{\"a\":[{\"b\":1,\"x\":2},{\"x\":2},null,7,[{\"x\":1}]]}", kept_ab,
+	  "{\"a\":[{\"b\":1},{},null,7,[{\"x\":1}]]}" },
+	{ "kept, a key with dots", "{\"d\":{\"e/f.h\":1,\"e/f.g\":2,\"e\":3}}", kept_ab,
+	  "{\"d\":{\"e\\/f.g\":2}}" },
+	{ "nothing kept", "{\"x\":{\"a\":{\"b\":1}},\"ab\":1,\"\":2}", kept_ab, "{}" },
+	{ "kept, the wrong type", "{\"a\":\"b\"}", kept_ab, "{\"a\":\"b\"}" },
+	{ "wrong brackets in what is not kept", "{\"x\":[}", kept_ab, NULL },
 	{ "wrong brackets", "{\"a\":[}", NULL, NULL },
 	{ "wrong brackets inside", "{\"a\":{]}", NULL, NULL },
 	{ "no value", "{\"a\":}", NULL, NULL },
@@ -357,7 +397,10 @@ START_TEST(test_decode_object)
 	json_object *got;
 	int ret;
 
-	decoder = decoder_new(objects[_i].unused ? objects[_i].unused : nothing);
+	if (objects[_i].unused == kept_ab)
+		decoder = decoder_new(NULL, kept_ab);
+	else
+		decoder = decoder_new(objects[_i].unused ? objects[_i].unused : nothing, NULL);
 	ret = decode_object(decoder, object, &got, &err);
 	ck_assert_msg((ret == 0) == (objects[_i].want != NULL), "%s: %s", objects[_i].name,
 		      err.text);
@@ -378,7 +421,7 @@ START_TEST(test_decode_nul_in_key)
 	struct mk_error err = { 0 };
 	json_object *got = NULL;
 
-	decoder = decoder_new(unused);
+	decoder = decoder_new(unused, NULL);
 	ck_assert_int_eq(decode_object(decoder, (struct mk_span){ text, sizeof(text) - 1 }, &got,
 				       &err),
 			 -EPROTO);
@@ -398,7 +441,7 @@ START_TEST(test_decode_deep)
 	memcpy(text, "{\"a\":", 5);
 	for (size_t i = 5; i < size; i++)
 		text[i] = i % 2 ? '[' : ' ';
-	decoder = decoder_new(unused_ab);
+	decoder = decoder_new(unused_ab, NULL);
 	ck_assert_int_eq(decode_object(decoder, (struct mk_span){ text, size }, &got, &err),
 			 -EPROTO);
 	for (size_t i = 0; i < size - 5; i++)
@@ -529,7 +572,7 @@ START_TEST(test_damaged)
 	body = recording_body(recordings[_i].name, &size);
 	size = size > 20000 ? 20000 : size;
 	copy = malloc(size + 1);
-	decoder = decoder_new(mk_resource(MK_RESOURCE_ENDPOINT_SLICES)->unused);
+	decoder = decoder_new(mk_resource(MK_RESOURCE_ENDPOINT_SLICES)->unused, NULL);
 	reset();
 	for (int round = 0; size > 0 && round < 300; round++) {
 		struct mk_splitter *splitter = splitter_new(recordings[_i].mode, &handler);
@@ -572,6 +615,9 @@ static const struct {
 	  { .mode = MK_QUERY_WATCH, .resource_version = "996", .timeout_s = 300 },
 	  "/apis/networking.k8s.io/v1/servicecidrs?watch=1&allowWatchBookmarks=true"
 	  "&timeoutSeconds=300&resourceVersion=996" },
+	{ MK_RESOURCE_PODS,
+	  { .mode = MK_QUERY_LIST, .field_selector = "spec.nodeName=a,status.podIP!=" },
+	  "/api/v1/pods?fieldSelector=spec.nodeName%3Da%2Cstatus.podIP%21%3D" },
 	{ MK_RESOURCE_NODES,
 	  { .mode = MK_QUERY_STREAM, .timeout_s = 300 },
 	  "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=300"

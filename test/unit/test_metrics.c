@@ -97,7 +97,7 @@ static struct mk_metrics_service services[] = {
 
 static void fill_api(void)
 {
-	metrics.has_api = metrics.has_clock = metrics.is_ready = true;
+	metrics.has_api = metrics.has_policies = metrics.has_clock = metrics.is_ready = true;
 	metrics.ready_after_lists_s = 0.25;
 	metrics.clock_ahead_s = -12.5;
 	metrics.api[MK_RESOURCE_SERVICES] = (struct mk_reflector_stats){
@@ -112,6 +112,29 @@ static void fill_api(void)
 		.failures = 5,
 		.contact_unix_ms = 1732206317250,
 	};
+}
+
+static struct mk_metrics_rule rules[] = {
+	{ &rules[1], "shop", "web-in", 2, MK_POLICY_INGRESS, MK_POLICY_ALLOWED, 12 },
+	{ &rules[2], "", "no-strangers", 1, MK_POLICY_EGRESS, MK_POLICY_DENIED, 13 },
+	{ NULL, "shop", "", 0, MK_POLICY_INGRESS, MK_POLICY_AUDITED, 14 },
+};
+
+static void fill_policies(void)
+{
+	struct mk_metrics_family *family = &metrics.families[0];
+
+	family->has_policies = true;
+	family->policy_flows[MK_POLICY_EGRESS][1][MK_TIER_ADMIN] = 21;
+	family->policy_events[MK_POLICY_RECHECK] = 22;
+	family->policy_events[MK_POLICY_TAKEN_UP] = 23;
+	family->policy_events[MK_POLICY_UNKNOWN_PEER] = 24;
+	metrics.policy.ignored[MK_KIND_CLUSTER_POLICY] = 3;
+	metrics.policy.isolated_pods = 4;
+	metrics.policy.audited_pods = 5;
+	metrics.policy.open_pods = 6;
+	metrics.policy.pending_pods = 7;
+	metrics.per_rule = rules;
 }
 
 /* Set every metric. */
@@ -135,6 +158,7 @@ static void fill(void)
 	mk_histogram_add_bounds(&metrics.latency, 0.25, 0.25, 2);
 	mk_histogram_observe(&metrics.latency, 0.3);
 	fill_api();
+	fill_policies();
 	family->tables[0] = (struct mk_table_fill){ "routes", 7, 32768 };
 	family->table_count = 1;
 	family->counts.sessions[MK_SESSIONS_NAT][MK_SESSIONS_UDP][MK_SESSIONS_NEW] = 11;
@@ -206,6 +230,23 @@ static const struct {
 	  "monokube_cni_duration_seconds_bucket{command=\"ADD\",le=\"0.025\"} 2\n" },
 	{ MK_METRICS_NODE, "monokube_cni_duration_seconds_sum{command=\"ADD\"} 0.03\n" },
 	{ MK_METRICS_NODE, "monokube_cni_failures_total{command=\"ADD\"} 1\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_policy_flows_total{family=\"IPv4\",direction=\"egress\",verdict=\"denied\",tier=\"admin\"} 21\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_policy_flows_total{family=\"IPv4\",direction=\"ingress\",verdict=\"allowed\",tier=\"network-policy\"} 0\n" },
+	{ MK_METRICS_NODE, "monokube_policy_pods{state=\"isolated\"} 4\n"
+			   "monokube_policy_pods{state=\"audited\"} 5\n"
+			   "monokube_policy_pods{state=\"open\"} 6\n"
+			   "monokube_policy_pods{state=\"pending\"} 7\n" },
+	{ MK_METRICS_NODE, "monokube_policy_rechecks_total{family=\"IPv4\"} 22\n" },
+	{ MK_METRICS_NODE, "monokube_policy_picked_up_total{family=\"IPv4\"} 23\n" },
+	{ MK_METRICS_NODE, "monokube_policy_unknown_peer_drops_total{family=\"IPv4\"} 24\n" },
+	{ MK_METRICS_NODE, "monokube_policy_objects_ignored{kind=\"ClusterNetworkPolicy\"} 3\n" },
+	{ MK_METRICS_NODE, "monokube_policy_pod_wait_seconds_count 0\n" },
+	{ MK_METRICS_POLICIES,
+	  "monokube_policy_rule_flows_total{namespace=\"shop\",policy=\"web-in\",rule=\"2\",direction=\"ingress\",verdict=\"allowed\"} 12\n"
+	  "monokube_policy_rule_flows_total{namespace=\"\",policy=\"no-strangers\",rule=\"1\",direction=\"egress\",verdict=\"denied\"} 13\n"
+	  "monokube_policy_rule_flows_total{namespace=\"shop\",policy=\"\",rule=\"\",direction=\"ingress\",verdict=\"audit\"} 14\n" },
 	{ MK_METRICS_SERVICES,
 	  "monokube_service_connections_total{namespace=\"default\",service=\"web\"} 3\n"
 	  "monokube_service_connections_total{namespace=\"kube-system\",service=\"dns\"} 0\n" },
@@ -281,6 +322,7 @@ START_TEST(test_families)
 	fill();
 	ck_families(MK_METRICS_NODE, true);
 	ck_families(MK_METRICS_SERVICES, true);
+	ck_families(MK_METRICS_POLICIES, true);
 }
 END_TEST
 
@@ -292,6 +334,7 @@ START_TEST(test_nothing)
 	metrics.always = true;
 	ck_families(MK_METRICS_NODE, false);
 	ck_families(MK_METRICS_SERVICES, false);
+	ck_families(MK_METRICS_POLICIES, false);
 	text = mk_metrics_text(&metrics, MK_METRICS_NODE);
 	ck_assert_ptr_nonnull(strstr(text, "\nmonokube_ready 0\n"));
 	ck_assert_ptr_null(strstr(text, "\nmonokube_nat_ports_used{"));

@@ -516,8 +516,8 @@ START_TEST(test_odd)
 END_TEST
 
 static const char *const not_ours[] = {
-	"{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'p'}}",
-	"{'apiVersion': 'v1', 'kind': 'Namespace'}",
+	"{'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'p'}}",
+	"{'apiVersion': 'crd.projectcalico.org/v1', 'kind': 'NetworkPolicy'}",
 	"{'apiVersion': 'serving.knative.dev/v1', 'kind': 'Service', 'metadata': {'name': 's'}}",
 	"{'apiVersion': 'v1', 'kind': 'EndpointSlice', 'metadata': {'name': 's'}}",
 };

@@ -3,8 +3,11 @@
  * while it runs. */
 #include <bpf/bpf.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "datapath/maps/pin.h"
 #include "datapath/maps/runtime.h"
 #include "datapath/maps/table.h"
 #include "datapath/monitor/monitor.h"
@@ -66,10 +69,11 @@ START_TEST(test_reset)
 	if (flag)
 		put_flag(true);
 	ck_assert_int_eq(in_router_slot() != router, slot);
-	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), slot || flag);
+	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, false, &fx.err),
+			 slot || flag);
 	ck_assert_uint_eq(in_router_slot(), router);
 	ck_assert(!has_flag());
-	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0);
+	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, false, &fx.err), 0);
 }
 END_TEST
 
@@ -110,7 +114,8 @@ START_TEST(test_taken_again)
 	router = in_router_slot();
 	ck_assert_int_eq(pthread_create(&watcher, NULL, follow, &fx), 0);
 	wait_until_watched(router);
-	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, &fx.err), 0); /* alive */
+	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, false, &fx.err),
+			 0); /* alive */
 	put_flag(false);
 	wait_until_watched(router);
 	put_into_router_slot("router");
@@ -123,10 +128,79 @@ START_TEST(test_taken_again)
 }
 END_TEST
 
+/* ---- drops ----------------------------------------------------------------------------------- */
+
+static void see_drop(void *ctx, const struct mk_drop_event *event)
+{
+	(void)ctx;
+	(void)event;
+}
+
+static bool reports_drops(void)
+{
+	cleanup_table struct mk_table table = { .fd = -1 };
+	struct mk_runtime now;
+	__u32 key = 0;
+
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "runtime", sizeof(key), sizeof(now), &fx.err));
+	fx_ok(mk_table_get(&table, &key, &now, &fx.err));
+	return now.report_drops;
+}
+
+static int take_drops(void)
+{
+	struct mk_monitor_source source = { .dir = fx.bpf_dir };
+	struct mk_monitor_reader reader = { .drop = see_drop };
+
+	return mk_monitor_take_drops(&source, 1, fx.state_dir, &reader, 0, &fx.err);
+}
+
+static void *follow_drops(void *failed)
+{
+	struct mk_monitor_source source = { .dir = fx.bpf_dir };
+	struct mk_monitor_reader reader = { .drop = see_drop };
+
+	return mk_monitor_follow(&source, 1, fx.state_dir, &reader, &stop, NULL) < 0 ? failed
+										     : NULL;
+}
+
+/* The agent takes drops for its log, and lets another process show them meanwhile. That one waits
+ * until the agent has taken what there is. */
+START_TEST(test_take_drops)
+{
+	pthread_t follower;
+	void *failed;
+	int lock;
+
+	mk_datapath_free(fx_attached());
+	ck_assert_int_eq(take_drops(), 0);
+	ck_assert(reports_drops());
+	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, true, &fx.err), 0);
+	ck_assert(reports_drops());
+	ck_assert_int_eq(mk_monitor_reset_stale(fx.bpf_dir, fx.state_dir, false, &fx.err), 1);
+	lock = mk_state_lock(fx.state_dir, MK_LOCK_DROPS, LOCK_EX | LOCK_NB, &fx.err);
+	ck_assert_int_ge(lock, 0);
+	ck_assert_int_eq(pthread_create(&follower, NULL, follow_drops, &fx), 0);
+	usleep(100 * 1000);
+	ck_assert(!reports_drops());
+	close(lock);
+	for (int i = 0; i < 500 && !reports_drops(); i++)
+		usleep(20 * 1000);
+	ck_assert_int_eq(take_drops(), 1);
+	stop = 1;
+	ck_assert_int_eq(pthread_join(follower, &failed), 0);
+	ck_assert_ptr_null(failed);
+	ck_assert(!reports_drops());
+	ck_assert_int_eq(take_drops(), 0);
+	ck_assert(reports_drops());
+}
+END_TEST
+
 UNIT_SUITE("monitor")
 {
 	TCase *tc = unit_case(suite, "monitor", fx_setup, fx_teardown);
 
 	tcase_add_loop_test(tc, test_reset, 0, 4);
 	tcase_add_test(tc, test_taken_again);
+	tcase_add_test(tc, test_take_drops);
 }

@@ -5,12 +5,14 @@
  *        [--watch-s N] [--quiet-ms N] [--quiet-watch-s N] [--settled-ms N] [--grace-ms N]
  *        [--list-ms N] [--backoff-ms MIN MAX] [--forget-ms N] [--absent-ms N] [--page N]
  *        [--connect-ms N] [--keepalive-s N] [--unacknowledged-ms N] [--event-again-ms N] [--bare]
+ *        [--wants]
  *
- * FILE always has the model, one sorted line per Node and Service, in the words of the stand-in's
+ * FILE always has the model, one sorted line per Node, Service and object of network policies, in the words of the stand-in's
  * dump.py for the desired state. Standard output reports events: `listed`, `changed
  * NAMESPACE/NAME`, `gone NAMESPACE/NAME`, `node NAME`, `cidrs RANGES`. SIGUSR1: the datapath is
  * ready. SIGUSR2: an Event. SIGHUP: an Event, each time another. --bare: write no FILE after the
- * first list, for measurements. */
+ * first list, for measurements. --wants: each byte of standard input chooses what is followed:
+ * `p` policies, `q` none, `o` the Pods of this node, `a` all Pods, `n` none. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "base/cleanup.h"
@@ -37,9 +40,10 @@ static struct {
 	const char *dump;
 	uv_idle_t dirty;
 	uv_signal_t signals[5];
+	uv_poll_t wants;
 	unsigned int hangups;
 	uint64_t changes;
-	bool bare, started, listed;
+	bool bare, started, listed, has_wants;
 	uint64_t started_ns;
 } fx;
 
@@ -147,7 +151,63 @@ static void tell_listed(void)
 {
 	if (fx.listed)
 		printf("listed\n");
+	if (fx.listed && fx.has_wants)
+		printf("known: policies %s, pods %s\n",
+		       kube_policies_listed(fx.kube) ? "yes" : "no",
+		       kube_pods_listed(fx.kube) ? "yes" : "no");
 	fx.listed = false;
+}
+
+static void add_labels(struct text *text, char *line, const struct mk_labels *labels)
+{
+	for (size_t i = 0; i < labels->count; i++) {
+		char *longer = NULL;
+
+		if (asprintf(&longer, "%s %s=%s", line, labels->of[i].key, labels->of[i].value) < 0)
+			fail("dump", "out of memory");
+		free(line);
+		line = longer;
+	}
+	add(text, "%s", line);
+	free(line);
+}
+
+static void add_pod(void *ctx, const struct mk_pod_object *pod)
+{
+	char *line = NULL, ip[MK_IP_STRLEN];
+
+	if (asprintf(&line, "pod %s/%s %s %s%s", pod->namespace_, pod->name,
+		     address(&pod->ips[0], ip), pod->node_name ? pod->node_name : "-",
+		     pod->finished ? " finished" : "") < 0)
+		fail("dump", "out of memory");
+	add_labels(ctx, line, &pod->labels);
+}
+
+static void add_namespace(void *ctx, const struct mk_namespace_object *namespace_)
+{
+	char *line = NULL;
+
+	if (asprintf(&line, "namespace %s", namespace_->name) < 0)
+		fail("dump", "out of memory");
+	add_labels(ctx, line, &namespace_->labels);
+}
+
+static void add_network_policy(void *ctx, const struct mk_network_policy *policy)
+{
+	add(ctx, "policy %s/%s", policy->namespace_, policy->name);
+}
+
+static void add_cluster_policy(void *ctx, const struct mk_cluster_policy *policy)
+{
+	add(ctx, "policy %s %d", policy->name, policy->priority);
+}
+
+static void add_policy_objects(struct text *text)
+{
+	mk_model_each_pod(fx.model, add_pod, text);
+	mk_model_each_namespace(fx.model, add_namespace, text);
+	mk_model_each_network_policy(fx.model, NULL, add_network_policy, text);
+	mk_model_each_cluster_policy(fx.model, add_cluster_policy, text);
 }
 
 static void write_dump(uv_idle_t *idle)
@@ -163,6 +223,7 @@ static void write_dump(uv_idle_t *idle)
 	}
 	mk_model_each_node(fx.model, add_node, &text);
 	mk_model_each_service(fx.model, add_service, &text);
+	add_policy_objects(&text);
 	joined = join(&text, "\n", false);
 	if (mk_file_replace(fx.dump, joined, strlen(joined), 0644, &err) < 0)
 		fail(fx.dump, err.text);
@@ -176,6 +237,29 @@ static void node_changed(void *ctx, const char *name)
 	(void)ctx;
 	printf("node %s\n", name);
 	uv_idle_start(&fx.dirty, write_dump);
+}
+
+static void pod_changed(void *ctx, const struct mk_pod_object *pod,
+			const struct mk_pod_object *former)
+{
+	(void)ctx;
+	(void)former;
+	fx.changes++;
+	if (!fx.bare)
+		printf("pod %s/%s\n", pod->namespace_, pod->name);
+	uv_idle_start(&fx.dirty, write_dump);
+}
+
+static void policy_changed(void *ctx, const char *namespace_, const char *name)
+{
+	(void)ctx;
+	printf("policy %s/%s\n", namespace_, name);
+	uv_idle_start(&fx.dirty, write_dump);
+}
+
+static void named_changed(void *ctx, const char *name)
+{
+	policy_changed(ctx, "", name);
 }
 
 static void service_changed(void *ctx, const char *namespace_, const char *name)
@@ -249,8 +333,27 @@ static void on_signal(uv_signal_t *handle, int number)
 		for (size_t i = 0; i < MK_ARRAY_SIZE(fx.signals); i++)
 			uv_close((uv_handle_t *)&fx.signals[i], NULL);
 		uv_close((uv_handle_t *)&fx.dirty, NULL);
+		if (fx.has_wants)
+			uv_close((uv_handle_t *)&fx.wants, NULL);
 	}
 	(void)handle;
+}
+
+static void on_wants(uv_poll_t *handle, int status, int events)
+{
+	char byte = 0;
+
+	(void)events;
+	if (status < 0 || read(STDIN_FILENO, &byte, 1) != 1) {
+		uv_poll_stop(handle);
+		return;
+	}
+	if (byte == 'p' || byte == 'q')
+		kube_want_policies(fx.kube, byte == 'p');
+	else if (byte == 'n' || byte == 'o' || byte == 'a')
+		kube_want_pods(fx.kube, byte == 'n'   ? MK_SOURCE_NO_PODS
+					: byte == 'o' ? MK_SOURCE_OWN_PODS
+						      : MK_SOURCE_ALL_PODS);
 }
 
 /* ---- start ------------------------------------------------------------------------------- */
@@ -324,8 +427,8 @@ static bool number_option(struct settings *settings, const char *key, const char
 static void read_arguments(int argc, char **argv, struct settings *settings)
 {
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--bare") == 0) {
-			fx.bare = true;
+		if (strcmp(argv[i], "--bare") == 0 || strcmp(argv[i], "--wants") == 0) {
+			*(argv[i][2] == 'b' ? &fx.bare : &fx.has_wants) = true;
 			continue;
 		}
 		if (i + 1 == argc || (!text_option(settings, argv[i], argv[i + 1]) &&
@@ -344,7 +447,11 @@ int main(int argc, char **argv)
 				     .limits = mk_http_limits_default };
 	struct mk_model_listener listener = { .node_changed = node_changed,
 					      .service_changed = service_changed,
-					      .service_cidrs_changed = service_cidrs_changed };
+					      .service_cidrs_changed = service_cidrs_changed,
+					      .pod_changed = pod_changed,
+					      .namespace_changed = named_changed,
+					      .network_policy_changed = policy_changed,
+					      .cluster_policy_changed = named_changed };
 	struct mk_error err;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -366,6 +473,9 @@ int main(int argc, char **argv)
 	if (!fx.started) {
 		fprintf(stderr, "follow: %s\n", err.text);
 		uv_walk(&fx.loop, close_all, NULL);
+	} else if (fx.has_wants) {
+		uv_poll_init(&fx.loop, &fx.wants, STDIN_FILENO);
+		uv_poll_start(&fx.wants, UV_READABLE, on_wants);
 	}
 	uv_run(&fx.loop, UV_RUN_DEFAULT);
 	mk_model_free(fx.model);

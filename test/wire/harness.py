@@ -161,7 +161,8 @@ class Follow:
         if kubeconfig:
             command += ["--kubeconfig", os.path.join(server.dir, "kubeconfig")]
         environment = {k: v for k, v in os.environ.items() if k != "KUBECONFIG" and not k.startswith("KUBERNETES_")}
-        self.process = subprocess.Popen(command + list(args), stdout=subprocess.PIPE, stderr=self.errors, text=True,
+        self.process = subprocess.Popen(command + list(args), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=self.errors, text=True,
                                         env=dict(environment, **(env or {})))
         self.lines, self.stopped = [], False
         threading.Thread(target=self.read, daemon=True).start()
@@ -186,6 +187,11 @@ class Follow:
     def listed(self):
         wait("the first list", lambda: self.alive() and "listed" in self.lines)
         return self
+
+    def wants(self, letters):
+        """Choose what is followed; see follow.c."""
+        self.process.stdin.write(letters)
+        self.process.stdin.flush()
 
     def alive(self):
         if self.process.poll() is not None:

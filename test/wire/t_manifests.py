@@ -223,7 +223,7 @@ def granted():
 
 
 def rights():
-    """the ClusterRole has the verbs that the client asks for, and no others"""
+    """the ClusterRole has the verbs that the client and `monokube check` ask for, and no others"""
     asked = set()
     for options, missing in (((), []), (("--no-streaming",), []), ((), ["discovery.k8s.io"]),
                              (("--no-streaming",), ["discovery.k8s.io"])):
@@ -231,7 +231,8 @@ def rights():
         server.settings(missing=missing)
         server.done("PATCH", "/api/v1/nodes/worker-1/status", {"status": {"conditions": [
             {"type": "NetworkUnavailable", "status": "True"}]}}, "application/strategic-merge-patch+json")
-        client = Follow(server, "--node", "worker-1", "--event-again-ms", "1").listed()
+        client = Follow(server, "--node", "worker-1", "--event-again-ms", "1", "--wants").listed()
+        client.wants("pa")
         client.logs("API server version=")
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             client.process.send_signal(number)
@@ -240,10 +241,14 @@ def rights():
         wait("the Event, counted up", lambda: server.asked(event))
         wait("the condition", lambda: len(server.asked("/nodes/worker-1/status")) > 1)
         wait("watches", lambda: server.asked("/services", watch="1") and server.asked("/servicecidrs", watch="1"))
+        wait("watches of policies", lambda: all(server.asked(what, watch="1") for what in (
+            "/pods", "/namespaces", "/networkpolicies", "/clusternetworkpolicies")))
         client.stop()
         asked |= {verb_of(e) for e in server.log() if e["agent"] == "monokube"}
         server.stop()
-    expect("granted, never asked for", granted() - asked, set())
+    checks = {(verb, "policy.networking.k8s.io/" + what) for verb in ("list", "watch") for what in (
+        "adminnetworkpolicies", "baselineadminnetworkpolicies")}  # `monokube check`: t_policies.py
+    expect("granted, never asked for", granted() - asked - checks, set())
     expect("asked for, not granted", asked - granted(), set())
 
 

@@ -30,6 +30,8 @@ enum mk_unsure {
 	MK_UNSURE_OVERLAY = 2,
 	MK_UNSURE_HOOKS = 4, /* a filter or qdisc changed */
 	MK_UNSURE_ADDRESSES = 8, /* the pod CIDR changed */
+	MK_UNSURE_SANDBOXES = 16, /* a pod came or went on this node */
+	MK_UNSURE_NODE_ADDRESSES = 32, /* what policies know of nodes inside the overlay changed */
 };
 
 /* Warnings sent as Events on the Node. */
@@ -116,7 +118,7 @@ void mk_core_warn_over(struct mk_core *core, enum mk_warning warning);
 /* Log what the agent waits for. Returns MK_WAIT. */
 int mk_core_wait_for(struct mk_core *core, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Does a table have no space left? */
+/* Does a table have no space left, or the kernel no memory for an entry? */
 bool mk_is_full(const struct mk_error *err);
 /* The steps failed; they did not. */
 void mk_core_failed(struct mk_core *core, const struct mk_error *err);

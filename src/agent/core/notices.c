@@ -65,7 +65,7 @@ int mk_core_wait_for(struct mk_core *core, const char *fmt, ...)
 
 bool mk_is_full(const struct mk_error *err)
 {
-	return err->code == ENOSPC || err->code == E2BIG;
+	return err->code == ENOSPC || err->code == E2BIG || err->code == ENOMEM;
 }
 
 void mk_core_failed(struct mk_core *core, const struct mk_error *err)

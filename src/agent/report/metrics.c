@@ -96,6 +96,69 @@ static void log_lines(const void *values, const struct mk_metric *metric, text *
 				    m->log_lines[i]);
 }
 
+static void policy_pods(const void *values, const struct mk_metric *metric, text *out)
+{
+	const struct mk_metrics *m = values;
+	const struct {
+		const char *state;
+		uint64_t pods;
+	} states[] = { { "isolated", m->policy.isolated_pods },
+		       { "audited", m->policy.audited_pods },
+		       { "open", m->policy.open_pods },
+		       { "pending", m->policy.pending_pods } };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(states); i++)
+		mk_exposition_count(out, metric->name,
+				    &(struct mk_label){ "state", states[i].state }, 1,
+				    states[i].pods);
+}
+
+static const char *const direction_names[MK_POLICY_DIRECTIONS] = {
+	[MK_POLICY_INGRESS] = "ingress",
+	[MK_POLICY_EGRESS] = "egress",
+};
+static const char *const outcome_names[MK_POLICY_OUTCOMES] = {
+	[MK_POLICY_ALLOWED] = "allowed",
+	[MK_POLICY_DENIED] = "denied",
+	[MK_POLICY_AUDITED] = "audit",
+};
+
+static void policy_flows(const void *values, const struct mk_metric *metric, text *out)
+{
+	static const char *const tiers[MK_POLICY_TIERS] = {
+		[MK_TIER_NONE] = "none",
+		[MK_TIER_ADMIN] = "admin",
+		[MK_TIER_NETWORK_POLICY] = "network-policy",
+		[MK_TIER_BASELINE] = "baseline",
+	};
+	const struct mk_metrics_family *m = values;
+
+	for (int direction = 0; direction < MK_POLICY_DIRECTIONS; direction++)
+		for (int outcome = 0; outcome < MK_POLICY_OUTCOMES; outcome++)
+			for (int tier = 0; tier < MK_POLICY_TIERS; tier++) {
+				const struct mk_label labels[] = {
+					{ "direction", direction_names[direction] },
+					{ "verdict", outcome_names[outcome] },
+					{ "tier", tiers[tier] },
+				};
+
+				mk_exposition_count(out, metric->name, labels, 3,
+						    m->policy_flows[direction][outcome][tier]);
+			}
+}
+
+static void policies_ignored(const void *values, const struct mk_metric *metric, text *out)
+{
+	const struct mk_label network = { "kind", "NetworkPolicy" },
+			      cluster = { "kind", "ClusterNetworkPolicy" };
+	const struct mk_metrics *m = values;
+
+	mk_exposition_count(out, metric->name, &network, 1,
+			    m->policy.ignored[MK_KIND_NETWORK_POLICY]);
+	mk_exposition_count(out, metric->name, &cluster, 1,
+			    m->policy.ignored[MK_KIND_CLUSTER_POLICY]);
+}
+
 static void objects(const void *values, const struct mk_metric *metric, text *out)
 {
 	const struct mk_metrics *m = values;
@@ -105,6 +168,10 @@ static void objects(const void *values, const struct mk_metric *metric, text *ou
 		[MK_KIND_ENDPOINT_SLICE] = "EndpointSlice",
 		[MK_KIND_ENDPOINTS] = "Endpoints",
 		[MK_KIND_SERVICE_CIDR] = "ServiceCIDR",
+		[MK_KIND_POD] = "Pod",
+		[MK_KIND_NAMESPACE] = "Namespace",
+		[MK_KIND_NETWORK_POLICY] = "NetworkPolicy",
+		[MK_KIND_CLUSTER_POLICY] = "ClusterNetworkPolicy",
 	};
 
 	for (size_t i = 0; i < MK_KIND_COUNT; i++)
@@ -314,6 +381,28 @@ static void service_drops(const void *values, const struct mk_metric *metric, te
 		}
 }
 
+/* ---- per rule of a policy -------------------------------------------------------------------- */
+
+static void rule_flows(const void *values, const struct mk_metric *metric, text *out)
+{
+	const struct mk_metrics *m = values;
+
+	for (const struct mk_metrics_rule *rule = m->per_rule; rule; rule = rule->next) {
+		char number[24] = "";
+		const struct mk_label labels[] = {
+			{ "namespace", rule->namespace_ },
+			{ "policy", rule->policy },
+			{ "rule", number },
+			{ "direction", direction_names[rule->direction] },
+			{ "verdict", outcome_names[rule->outcome] },
+		};
+
+		if (rule->rule)
+			snprintf(number, sizeof(number), "%zu", rule->rule);
+		mk_exposition_count(out, metric->name, labels, 5, rule->packets);
+	}
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* clang-format off */
@@ -365,6 +454,18 @@ const struct mk_metric mk_metrics_rows[] = {
 	FAMILY_ROW("monokube_frontends_programmed", "gauge", "", "Addresses with a port in the tables, and those of Services without one.", has_datapath, count, OF(frontends)),
 	FAMILY_ROW("monokube_backends_programmed", "gauge", "", "Endpoints in the tables, once per set of frontends that share them.", has_datapath, count, OF(backends)),
 
+	ROW("monokube_policies", "gauge", "", "Network policies in force, NetworkPolicies and ClusterNetworkPolicies.", has_policies, count, IN(policy.policies)),
+	ROW("monokube_policy_pods", "gauge", "state", "Pods of this node: isolated, only audited, or open; pending pods, whose policies are not in the tables yet, count besides, once in each family.", has_policies, policy_pods, 0),
+	ROW("monokube_policy_sets", "gauge", "", "Different sets of policies in force on this node.", has_policies, count, IN(policy.sets)),
+	ROW("monokube_policy_classes", "gauge", "", "Groups of pods of the cluster that the policies in force here can tell apart.", has_policies, count, IN(policy.classes)),
+	FAMILY_ROW("monokube_policy_flows_total", "counter", "direction, verdict, tier", "First packets of flows that policies allowed, and all packets that they denied, by the tier that decided (none: no rule did, or the pod is pending); audit: allowed, but audited policies would deny it.", has_policies, policy_flows, 0),
+	FAMILY_ROW("monokube_policy_rechecks_total", "counter", "", "Packets of known flows for which policies were evaluated again: each first packet, and the next one after a change.", has_policies, count, OF(policy_events[MK_POLICY_RECHECK])),
+	FAMILY_ROW("monokube_policy_picked_up_total", "counter", "", "TCP connections that were open before a pod was isolated, and went on because the policies allow them.", has_policies, count, OF(policy_events[MK_POLICY_TAKEN_UP])),
+	FAMILY_ROW("monokube_policy_unknown_peer_drops_total", "counter", "", "Packets that policies denied, from or to an address of the pod ranges that no known pod has.", has_policies, count, OF(policy_events[MK_POLICY_UNKNOWN_PEER])),
+	ROW("monokube_policy_programming_duration_seconds", "histogram", "", "Time from the first change of an object to the tables that have it, without the first list.", has_policies, histogram, IN(policy.programming)),
+	ROW("monokube_policy_pod_wait_seconds", "histogram", "", "Time from a new pod's address to its policies in the tables; 0 if CNI ADD set them.", has_policies, histogram, IN(policy.pod_wait)),
+	ROW("monokube_policy_objects_ignored", "gauge", "kind", "Policies with an entry that is not understood, or with domainNames; the log and monokube check name them.", has_policies, policies_ignored, 0),
+
 	ROW("monokube_api_up", "gauge", "resource", "1 while the API server is followed without an error.", has_api, api_count, offsetof(struct mk_reflector_stats, up)),
 	ROW("monokube_api_listed", "gauge", "resource", "1 once there was a complete list.", has_api, api_count, offsetof(struct mk_reflector_stats, listed)),
 	ROW("monokube_api_objects", "gauge", "resource", "Objects that the API server has.", has_api, api_count, offsetof(struct mk_reflector_stats, objects)),
@@ -405,6 +506,8 @@ const struct mk_metric mk_metrics_rows[] = {
 	SERVICE_ROW("monokube_service_packets_total", ", direction", "Packets of its flows, as on the wire.", directions, offsetof(struct mk_service_counter, packets)),
 	SERVICE_ROW("monokube_service_bytes_total", ", direction", "Bytes of the packets of its flows.", directions, offsetof(struct mk_service_counter, bytes)),
 	SERVICE_ROW("monokube_service_drops_total", ", reason", "First packets of flows that were dropped or refused.", service_drops, 0),
+
+	{ "monokube_policy_rule_flows_total", "counter", "namespace, policy, rule, direction, verdict", false, "What a rule decided, as monokube_policy_flows_total; without policy and rule, the pod is isolated and no rule allowed.", MK_METRICS_POLICIES, rule_flows, IN(always), 0 },
 };
 /* clang-format on */
 

@@ -21,8 +21,8 @@
 #include "datapath/sessions/counts.h"
 #include "http/exposition.h"
 
-#define MK_METRICS_TABLES   16
-#define MK_METRICS_PROGRAMS 16
+#define MK_METRICS_TABLES   32
+#define MK_METRICS_PROGRAMS MK_PROGRAMS_MAX
 
 #define MK_METRICS_DEVICES \
 	(3 + 2 * MK_UPLINKS_MAX) /* hooks: pod, host, overlay, and two per uplink */
@@ -37,6 +37,22 @@ struct mk_metrics_traffic {
 struct mk_metrics_service {
 	const char *namespace_, *name;
 	const struct mk_service_totals *totals;
+};
+
+#define MK_POLICY_TIERS (MK_TIER_BASELINE + 1)
+/* Audited: the packet passed, but would have been denied. */
+enum mk_policy_outcome { MK_POLICY_ALLOWED, MK_POLICY_DENIED, MK_POLICY_AUDITED };
+#define MK_POLICY_OUTCOMES (MK_POLICY_AUDITED + 1)
+
+/* Decisions of one rule. With @policy "" and @rule 0 no rule allowed the flow, and NetworkPolicies
+ * of @namespace_ isolate the pod. */
+struct mk_metrics_rule {
+	struct mk_metrics_rule *next;
+	const char *namespace_, *policy; /* @namespace_ "": a ClusterNetworkPolicy */
+	size_t rule; /* in its policy, from 1 */
+	enum mk_policy_direction direction;
+	enum mk_policy_outcome outcome;
+	uint64_t packets;
 };
 
 /* The values of a family of addresses. */
@@ -59,6 +75,10 @@ struct mk_metrics_family {
 
 	bool has_drops;
 	struct mk_drop_totals drops;
+
+	bool has_policies;
+	uint64_t policy_flows[MK_POLICY_DIRECTIONS][MK_POLICY_OUTCOMES][MK_POLICY_TIERS];
+	uint64_t policy_events[MK_POLICY_EVENTS];
 };
 
 /* The values to export; a metric whose has_... is false has no samples. */
@@ -88,6 +108,14 @@ struct mk_metrics {
 	uint64_t services; /* in the tables */
 	uint64_t underlay_mtu_bytes, pods, addresses_reaped, lost_pods;
 
+	bool has_policies; /* network policies are enforced */
+	struct {
+		uint64_t policies, sets, classes;
+		uint64_t isolated_pods, audited_pods, open_pods, pending_pods;
+		uint64_t ignored[MK_KIND_COUNT];
+		struct mk_histogram programming, pod_wait; /* in seconds */
+	} policy;
+
 	bool has_api; /* an API server is followed */
 	struct mk_reflector_stats api[MK_RESOURCE_COUNT];
 	bool has_clock; /* ... and has sent its time */
@@ -103,11 +131,12 @@ struct mk_metrics {
 
 	struct mk_metrics_service *per_service;
 	size_t per_service_count;
+	const struct mk_metrics_rule *per_rule; /* a list */
 };
 
-/* The page of a metric. Metrics per Service grow with the cluster, so they have a page of their
- * own. */
-enum mk_metrics_page { MK_METRICS_NODE, MK_METRICS_SERVICES };
+/* The page of a metric. Metrics per Service and per rule of a policy grow with the cluster, so they
+ * have pages of their own. */
+enum mk_metrics_page { MK_METRICS_NODE, MK_METRICS_SERVICES, MK_METRICS_POLICIES };
 
 /* A row of the table. */
 struct mk_metric {

@@ -226,6 +226,23 @@ int mk_nl_veth_add(struct mk_nl *nl, const struct mk_veth *veth, struct mk_error
 		       veth->name, veth->peer_name);
 }
 
+int mk_nl_bridge_add(struct mk_nl *nl, const char *name, const struct mk_mac *mac,
+		     struct mk_error *err)
+{
+	struct nl_msg *msg = new_link();
+	struct nlattr *info, *data;
+
+	put_device(msg, name, mac, 0);
+	info = nl_begin(msg, IFLA_LINKINFO);
+	nl_put_text(msg, IFLA_INFO_KIND, "bridge");
+	data = nl_begin(msg, IFLA_INFO_DATA);
+	NL_PUT(msg, IFLA_BR_STP_STATE, uint32_t, 0);
+	NL_PUT(msg, IFLA_BR_MCAST_SNOOPING, uint8_t, 0);
+	nl_end(msg, data);
+	nl_end(msg, info);
+	return nl_wrap(nl_request(nl, msg, err), err, "cannot create bridge '%s'", name);
+}
+
 int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan, struct mk_error *err)
 {
 	struct nl_msg *msg = new_link();
@@ -273,6 +290,8 @@ int mk_nl_link_change(struct mk_nl *nl, int ifindex, const struct mk_link_change
 
 	if (change->mtu_bytes)
 		NL_PUT(msg, IFLA_MTU, uint32_t, change->mtu_bytes);
+	if (change->master_ifindex)
+		NL_PUT(msg, IFLA_MASTER, uint32_t, (uint32_t)change->master_ifindex);
 	if (change->mac)
 		nl_put_mac(msg, IFLA_ADDRESS, change->mac);
 	if (change->alias && *change->alias)

@@ -112,9 +112,15 @@ struct mk_vxlan {
 mk_must_check int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan,
 				  struct mk_error *err);
 
+/* Create a bridge without spanning tree and multicast snooping, down. -EEXIST: the name is
+ * taken. */
+mk_must_check int mk_nl_bridge_add(struct mk_nl *nl, const char *name, const struct mk_mac *mac,
+				   struct mk_error *err);
+
 /* Changes of a link: members that are not zero. @set_flags/@clear_flags: IFF_UP, IFF_NOARP. */
 struct mk_link_change {
 	uint32_t mtu_bytes;
+	int master_ifindex; /* the bridge that the link becomes a port of */
 	const struct mk_mac *mac;
 	uint32_t set_flags, clear_flags;
 	const char *alias; /* at most 255 bytes */
@@ -173,10 +179,16 @@ mk_must_check int mk_nl_each_route_of(struct mk_nl *nl, sa_family_t family, uint
 				      int (*visit)(void *ctx, const struct mk_nl_route *route),
 				      void *ctx, struct mk_error *err);
 
-/* A rule (ip-rule(8)) of monokube: packets with source @from use the routes of @table. */
+/* A rule (ip-rule(8)) of monokube: packets with source @from use the routes of @table. Rules of
+ * function pods have the other members, too. */
 struct mk_nl_rule {
-	struct mk_ip from;
+	struct mk_ip from; /* AF_UNSPEC: any source of @family */
 	uint32_t table;
+	uint32_t priority; /* 0: just before the kernel's rule for table main */
+	sa_family_t family; /* 0: that of @from */
+	const char *iif; /* the interface that the packets come from; NULL: any */
+	/* IPv6: also look-ups without a source, if the routes of @table lead to @from */
+	bool finds_source;
 };
 /* Returns 0 also if the rule exists. */
 mk_must_check int mk_nl_rule_add(struct mk_nl *nl, const struct mk_nl_rule *rule,
@@ -264,5 +276,13 @@ mk_must_check int mk_nl_filter_delete(struct mk_nl *nl, const struct mk_nl_filte
 mk_must_check int mk_nl_each_filter(struct mk_nl *nl, int ifindex, bool egress,
 				    int (*visit)(void *ctx, const struct mk_nl_filter *filter),
 				    void *ctx, struct mk_error *err);
+
+/* What a device computes in place of its senders (ethtool(8)). */
+
+/* Let senders finish checksums before the device gets a packet. The kernel then also segments
+ * before. */
+mk_must_check int mk_offload_checksums_off(const char *device, struct mk_error *err);
+/* Does the device finish checksums? Returns 1, 0 or an error. */
+mk_must_check int mk_offload_checksums(const char *device, struct mk_error *err);
 
 #endif

@@ -12,15 +12,19 @@ static int change_rule(struct mk_nl *nl, int type, int flags, const struct mk_nl
 		       struct mk_error *err)
 {
 	const struct fib_rule_hdr header = {
-		.family = (uint8_t)rule->from.family,
-		.src_len = ip_bits(&rule->from),
+		.family = (uint8_t)(rule->family ?: rule->from.family),
+		.src_len = rule->from.family == AF_UNSPEC ? 0 : ip_bits(&rule->from),
 		.action = FR_ACT_TO_TBL,
+		.flags = rule->finds_source ? FIB_RULE_FIND_SADDR : 0,
 	};
 	struct nl_msg *msg = nlmsg_new(type, flags, &header, sizeof(header));
 
 	nl_put_ip(msg, FRA_SRC, &rule->from);
+	if (rule->iif)
+		nl_put_text(msg, FRA_IIFNAME, rule->iif);
 	NL_PUT(msg, FRA_TABLE, uint32_t, rule->table);
-	NL_PUT(msg, FRA_PRIORITY, uint32_t, PRIORITY);
+	if (type == RTM_NEWRULE) /* a rule is deleted whatever its priority */
+		NL_PUT(msg, FRA_PRIORITY, uint32_t, rule->priority ?: PRIORITY);
 	NL_PUT(msg, FRA_PROTOCOL, uint8_t, MK_RTPROT);
 	return nl_request(nl, msg, err);
 }
@@ -87,7 +91,7 @@ int mk_nl_rule_delete(struct mk_nl *nl, const struct mk_ip *from, struct mk_erro
 
 	while ((ret = mk_nl_rule_get(nl, from, &rule.table, err)) == 0) {
 		ret = change_rule(nl, RTM_DELRULE, 0, &rule, err);
-		if (ret < 0 && ret != -ENOENT)
+		if (ret < 0)
 			return nl_wrap(ret, err, "cannot delete the routing rule for source %s",
 				       mk_ip_format(from, text));
 	}

@@ -76,7 +76,7 @@ static void run_check(struct mk_checking *checking, const struct check *check)
 }
 
 int check_all(struct mk_checking *checking, const struct mk_views *views,
-	      const struct mk_cli_options *options, struct mk_error *err)
+	      const struct mk_cli_options *options, bool reads_cluster, struct mk_error *err)
 {
 	static const struct check checks[] = {
 		{ check_agent, false, false },
@@ -86,6 +86,11 @@ int check_all(struct mk_checking *checking, const struct mk_views *views,
 		{ check_hooks, true, false },
 		{ check_nodes, true, true },
 		{ check_pods, true, true },
+		{ check_policies, true, true },
+		{ check_policy_mode, false, false },
+		{ check_policy_notes, true, false },
+		{ check_policy_objects, false, false },
+		{ check_policy_engines, true, false },
 		{ check_former_family, true, false },
 		{ check_mtu, true, false },
 		{ check_settings, true, true },
@@ -102,7 +107,9 @@ int check_all(struct mk_checking *checking, const struct mk_views *views,
 	};
 	int ret;
 
-	*checking = (struct mk_checking){ .views = views, .options = options };
+	*checking = (struct mk_checking){ .views = views,
+					  .options = options,
+					  .reads_cluster = reads_cluster };
 	ret = mk_record_read(options->state_dir, &checking->record, err);
 	if (ret < 0)
 		return ret;
@@ -140,7 +147,7 @@ static int show(const struct mk_views *views, const struct mk_cli_options *optio
 		struct mk_error *err)
 {
 	struct mk_checking checking;
-	int ret = check_all(&checking, views, options, err);
+	int ret = check_all(&checking, views, options, true, err);
 
 	if (ret < 0)
 		return ret;

@@ -6,6 +6,7 @@
 #include <json-c/json.h>
 
 #include "cli/inspect/view.h"
+#include "cluster/watch/resource.h"
 #include "host/record.h"
 
 struct mk_checking {
@@ -13,6 +14,7 @@ struct mk_checking {
 	const struct mk_view *view; /* of the family that is checked */
 	const char *label; /* its name, for the findings; NULL: the node runs no other */
 	const struct mk_cli_options *options;
+	bool reads_cluster; /* objects of the cluster are read */
 	struct mk_record record;
 	struct json_object *findings; /* array of { check, ok, says, remedy } */
 	unsigned int wrong;
@@ -29,7 +31,8 @@ void check_note(struct mk_checking *checking, const char *check, const char *rem
 /* Run all checks, into @checking->findings. The caller releases these, unless there was an
  * error. */
 mk_must_check int check_all(struct mk_checking *checking, const struct mk_views *views,
-			    const struct mk_cli_options *options, struct mk_error *err);
+			    const struct mk_cli_options *options, bool reads_cluster,
+			    struct mk_error *err);
 
 /* Returns the view of @family; NULL: not loaded. */
 const struct mk_view *check_view(const struct mk_checking *checking, sa_family_t family);
@@ -46,6 +49,12 @@ void check_former_family(struct mk_checking *checking);
 void check_hooks(struct mk_checking *checking);
 void check_nodes(struct mk_checking *checking);
 void check_pods(struct mk_checking *checking);
+void check_policies(struct mk_checking *checking); /* policies.c */
+void check_policy_notes(struct mk_checking *checking);
+void check_policy_mode(struct mk_checking *checking);
+bool check_policies_are_off(const struct mk_checking *checking); /* setting networkPolicy */
+void check_policy_objects(struct mk_checking *checking); /* policy_objects.c */
+void check_policy_engines(struct mk_checking *checking); /* others.c */
 void check_mtu(struct mk_checking *checking);
 void check_settings(struct mk_checking *checking);
 /* ... also without a datapath. */
@@ -68,5 +77,18 @@ void check_clock(struct mk_checking *checking);
  * by policy? NULL: none. */
 const char *check_legacy_kube_proxy(void);
 const char *check_legacy_firewall(void);
+/* ... and which chain is of another engine of network policies? false: none. */
+#define CHECK_CHAIN_BYTES 160
+bool check_legacy_engine(char chain[CHECK_CHAIN_BYTES]);
+/* others.c: how names of its chains begin; NULL is the last. */
+extern const char *const check_engine_chains[];
+
+/* cluster.c: call @see for each object of @resources, of which there are at most CHECK_LISTS_MAX.
+ * -ENOENT: no agent has run here, or there are no credentials. */
+#define CHECK_LISTS_MAX 4
+mk_must_check int check_read_objects(const struct mk_cli_options *options,
+				     const struct mk_resource *resources, size_t count,
+				     void (*see)(void *ctx, json_object *tree), void *ctx,
+				     struct mk_error *err);
 
 #endif

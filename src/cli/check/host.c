@@ -119,6 +119,37 @@ const char *check_legacy_kube_proxy(void)
 	return NULL;
 }
 
+/* The name of a chain of @blob that begins with @begin; NULL: there is none. It ends within the
+ * entry's name of a chain, or a comment's. */
+static const char *find_chain(const char *blob, size_t size, const char *begin)
+{
+	const char *at = memmem(blob, size, begin, strlen(begin));
+
+	return at && memchr(at, '\0', size - (size_t)(at - blob)) ? at : NULL;
+}
+
+bool check_legacy_engine(char chain[CHECK_CHAIN_BYTES])
+{
+	struct ipt_getinfo info;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(legacies); i++) {
+		cleanup_free struct ipt_get_entries *entries =
+			legacy_table(&legacies[i], "filter", &info);
+
+		for (const char *const *begin = check_engine_chains; entries && *begin; begin++) {
+			const void *blob = entries->entrytable;
+			const char *name = find_chain(blob, info.size, *begin);
+
+			if (!name)
+				continue;
+			snprintf(chain, CHECK_CHAIN_BYTES, "%s-legacy, chain %.40s",
+				 legacies[i].family == AF_INET ? "iptables" : "ip6tables", name);
+			return true;
+		}
+	}
+	return false;
+}
+
 const char *check_legacy_firewall(void)
 {
 	struct ipt_getinfo info;

@@ -65,8 +65,24 @@ void check_cni(struct mk_checking *checking)
 
 struct chains {
 	const char *kube_proxy; /* NULL: none */
+	char engine
+		[CHECK_CHAIN_BYTES]; /* a chain of another engine of network policies; "": none */
 	char drops[160]; /* a base chain that drops by policy; "": none */
 };
+
+/* Chains that pods' packets would meet with kube-router, Calico, Cilium, Antrea, and
+ * kube-network-policies. */
+const char *const check_engine_chains[] = { "KUBE-NWPLCY-", "KUBE-ROUTER-", "cali-",
+					    "CILIUM_",	    "ANTREA-",	    NULL };
+
+static bool is_of_engine(const struct mk_nft_chain *chain)
+{
+	for (const char *const *begin = check_engine_chains; *begin; begin++)
+		if (strncmp(chain->name, *begin, strlen(*begin)) == 0)
+			return true;
+	return strcmp(chain->table, "kube-network-policies") == 0 ||
+	       strcmp(chain->table, "calico") == 0;
+}
 
 /* An output chain that drops by policy drops only the host's own packets. */
 static int see_chain(void *ctx, const struct mk_nft_chain *chain)
@@ -80,6 +96,9 @@ static int see_chain(void *ctx, const struct mk_nft_chain *chain)
 	else if (strcmp(chain->name, "KUBE-SERVICES") == 0)
 		chains->kube_proxy =
 			is_ipv6 ? "ip6tables chain KUBE-SERVICES" : "iptables chain KUBE-SERVICES";
+	if (is_of_engine(chain))
+		snprintf(chains->engine, sizeof(chains->engine), "nftables, table %s, chain %s",
+			 chain->table, chain->name);
 	if (chain->policy == NF_DROP &&
 	    (chain->hook == NF_INET_LOCAL_IN || chain->hook == NF_INET_FORWARD))
 		snprintf(chains->drops, sizeof(chains->drops), "nftables, table %s, chain %s",
@@ -112,6 +131,17 @@ void check_kube_proxy(struct mk_checking *checking)
 	else
 		check_found(checking, "kube-proxy", NULL,
 			    "none of its rules in nftables, iptables or ipvs");
+}
+
+void check_policy_engines(struct mk_checking *checking)
+{
+	struct chains chains;
+
+	read_chains(&chains);
+	if (*chains.engine || check_legacy_engine(chains.engine))
+		check_note(checking, "policies",
+			   "remove it with its rules, or set networkPolicy: off here",
+			   "another program for network policies has rules: %s", chains.engine);
 }
 
 /* ---- firewalls ------------------------------------------------------------------------------- */

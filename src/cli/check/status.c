@@ -11,6 +11,7 @@
 #include "datapath/maps/hook.h"
 #include "datapath/maps/pin.h"
 #include "datapath/pods/pod_table.h"
+#include "datapath/policy/names.h"
 #include "host/agent_state.h"
 
 static struct json_object *agent_json(const struct mk_cli_options *options)
@@ -72,10 +73,21 @@ static int add_table(struct json_object *list, const struct mk_view *view, const
 
 static int add_tables(struct json_object *to, const struct mk_views *views, struct mk_error *err)
 {
-	static const char *const names[] = {
-		"pods",	    "routes",	      "frontends",    "service_backends",  "maglev",
-		"sessions", "sessions_young", "nat_sessions", "nat_sessions_young"
-	};
+	static const char *const names[] = { "pods",
+					     "routes",
+					     "frontends",
+					     "service_backends",
+					     "maglev",
+					     "sessions",
+					     "sessions_young",
+					     "nat_sessions",
+					     "nat_sessions_young",
+					     "policy_identities",
+					     "policy_peers",
+					     "policy_blocks",
+					     "policy_ports",
+					     "policy_expected",
+					     "policy_namespaces" };
 	struct json_object *list = json_object_new_array();
 	int ret = 0;
 
@@ -221,6 +233,25 @@ static void add_families(struct json_object *to, const struct mk_checking *check
 		add_masquerade(to, checking);
 }
 
+/* ---- policies -------------------------------------------------------------------------------- */
+
+static void add_policies(struct json_object *to, const struct mk_checking *checking)
+{
+	struct json_object *object = json_object_new_object(), *list = json_object_new_array();
+	struct mk_policy_names names;
+	const char *name;
+
+	mk_put_text(object, "mode", checking->record.network_policy);
+	if (mk_policy_names_read(checking->options->state_dir, &names, NULL) == 0) {
+		mk_put_number(object, "count", mk_policy_names_count(&names));
+		for (size_t i = 0; (name = mk_policy_names_audit(&names, i)); i++)
+			mk_add_text(list, name);
+	}
+	mk_policy_names_release(&names);
+	json_object_object_add(object, "audited", list);
+	json_object_object_add(to, "policies", object);
+}
+
 /* ---- the screen ------------------------------------------------------------------------------ */
 
 static int collect(struct json_object *status, const struct mk_checking *checking,
@@ -244,6 +275,7 @@ static int collect(struct json_object *status, const struct mk_checking *checkin
 	if (!view->loaded)
 		return 0;
 	add_families(status, checking);
+	add_policies(status, checking);
 	add_uplinks(status, checking->views);
 	mk_put_addr(status, "nodeAddress", &view->links.set.node_addr);
 	mk_put_number(status, "drops", count_drops(checking->options));
@@ -313,6 +345,23 @@ static void print_families(struct json_object *status)
 	}
 }
 
+/* A cluster without policies has nothing to say here. */
+static void print_policies(struct json_object *policies)
+{
+	struct json_object *audited = json_object_object_get(policies, "audited");
+	const char *mode = text_of(policies, "mode"), *count = text_of(policies, "count");
+
+	if (strcmp(mode, "off") == 0)
+		printf("policies: none applies, networkPolicy is off\n");
+	else if (strcmp(mode, "audit") == 0)
+		printf("policies: %s, all audited, networkPolicy is audit\n", count);
+	else if (json_object_array_length(audited))
+		printf("policies: %s, audited: %zu (monokube check names them)\n", count,
+		       json_object_array_length(audited));
+	else if (*count && strcmp(count, "0") != 0)
+		printf("policies: %s\n", count);
+}
+
 static void print_tables(struct json_object *status)
 {
 	static const struct mk_cli_column columns[] = { { "FAMILY", "family" },
@@ -345,6 +394,7 @@ static void print_text(struct json_object *status)
 	if (!json_object_object_get_ex(status, "tables", NULL))
 		return;
 	print_families(status);
+	print_policies(json_object_object_get(status, "policies"));
 	printf("drops: %s packets (monokube drops says why)\n\n", text_of(status, "drops"));
 	print_tables(status);
 	printf("\n");
@@ -357,7 +407,7 @@ static int show(const struct mk_views *views, const struct mk_cli_options *optio
 {
 	cleanup_json struct json_object *status = NULL, *findings = NULL;
 	struct mk_checking checking;
-	int ret = check_all(&checking, views, options, err);
+	int ret = check_all(&checking, views, options, false, err);
 
 	if (ret < 0)
 		return ret;

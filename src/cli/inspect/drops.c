@@ -74,9 +74,10 @@ static void print_event_json(struct mk_events *events, const struct mk_drop_even
 {
 	cleanup_json struct json_object *object = json_object_new_object();
 	char text[MK_ENDPOINT_STRLEN], who[MK_VIEW_WHO_BYTES], number[16];
+	char policy[MK_POLICY_TEXT_BYTES];
 
 	mk_put_number(object, "timeNs", event->time_ns);
-	mk_put_text(object, "reason", mk_drop_reason_name(event->reason));
+	mk_put_text(object, "reason", events_reason(event));
 	mk_put_text(object, "hook", mk_hook_name(event->hook));
 	mk_put_text(object, "device", device);
 	mk_put_number(object, "bytes", event->length_bytes);
@@ -87,6 +88,7 @@ static void print_event_json(struct mk_events *events, const struct mk_drop_even
 	mk_put_text(object, "to", mk_cli_endpoint(&event->tuple.daddr, event->tuple.dport, text));
 	mk_put_text(object, "toName",
 		    events_name(events, event->time_ns, &event->tuple.daddr, who));
+	mk_put_text(object, "policy", events_policy(events, event, policy));
 	printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
@@ -97,6 +99,7 @@ static void print_event(void *ctx, const struct mk_drop_event *event)
 	char from_who[MK_VIEW_WHO_BYTES], to_who[MK_VIEW_WHO_BYTES];
 	struct mk_ip saddr = mk_ip_from_addr(&tuple->saddr), daddr = mk_ip_from_addr(&tuple->daddr);
 	struct mk_events *events = ctx;
+	char policy[MK_POLICY_TEXT_BYTES];
 
 	if_indextoname(event->ifindex, name);
 	if (events->options->json) {
@@ -106,13 +109,15 @@ static void print_event(void *ctx, const struct mk_drop_event *event)
 	}
 	events_name(events, event->time_ns, &tuple->saddr, from_who);
 	events_name(events, event->time_ns, &tuple->daddr, to_who);
-	printf("%llu.%06llu %s hook=%s dev=%s length=%u proto=%u %s:%u > %s:%u%s%s%s%s%s%s\n",
+	events_policy(events, event, policy);
+	printf("%llu.%06llu %s hook=%s dev=%s length=%u proto=%u %s:%u > %s:%u%s%s%s%s%s%s%s%s%s\n",
 	       (unsigned long long)(event->time_ns / 1000000000ULL),
-	       (unsigned long long)(event->time_ns % 1000000000ULL / 1000),
-	       mk_drop_reason_name(event->reason), mk_hook_name(event->hook), name,
-	       event->length_bytes, tuple->proto, mk_ip_format(&saddr, from), ntohs(tuple->sport),
-	       mk_ip_format(&daddr, to), ntohs(tuple->dport), *from_who ? " from=\"" : "", from_who,
-	       *from_who ? "\"" : "", *to_who ? " to=\"" : "", to_who, *to_who ? "\"" : "");
+	       (unsigned long long)(event->time_ns % 1000000000ULL / 1000), events_reason(event),
+	       mk_hook_name(event->hook), name, event->length_bytes, tuple->proto,
+	       mk_ip_format(&saddr, from), ntohs(tuple->sport), mk_ip_format(&daddr, to),
+	       ntohs(tuple->dport), *from_who ? " from=\"" : "", from_who, *from_who ? "\"" : "",
+	       *to_who ? " to=\"" : "", to_who, *to_who ? "\"" : "", *policy ? " policy=\"" : "",
+	       policy, *policy ? "\"" : "");
 	fflush(stdout);
 }
 
@@ -131,7 +136,7 @@ static int follow(const struct mk_cli_options *options, struct mk_error *err)
 	}
 	ret = ret ?: events_follow(options, sources, options->family_count, &reader, err);
 	for (size_t i = 0; i < options->family_count; i++)
-		view_release(&events[i].view);
+		events_release(&events[i]);
 	return ret;
 }
 

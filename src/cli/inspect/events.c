@@ -37,6 +37,12 @@ const char *events_name(struct mk_events *events, uint64_t time_ns, const struct
 	return view_who(&events->view, addr, buf);
 }
 
+void events_release(struct mk_events *events)
+{
+	mk_cli_policies_close(&events->policies);
+	view_release(&events->view);
+}
+
 int events_follow(const struct mk_cli_options *options, struct mk_monitor_source *sources,
 		  size_t count, struct mk_monitor_reader *reader, struct mk_error *err)
 {

@@ -171,6 +171,7 @@ static void print_event(const struct monitor *monitor, struct json_object *event
 		{ "reason", "reason" },	 { "service", "service" }, { "state", "state" },
 		{ "hook", "hook" },	 { "device", "dev" },	   { "bytes", "length" },
 		{ "tcpFlags", "flags" }, { "fromName", "from" },   { "toName", "to" },
+		{ "policy", "policy" },
 	};
 
 	if (monitor->options->json) {
@@ -307,17 +308,23 @@ static void on_drop(void *ctx, const struct mk_drop_event *event)
 	struct monitor *monitor = half->monitor;
 	uint32_t service_id = account_of(half, &event->tuple);
 	cleanup_json struct json_object *object = NULL;
+	char policy[MK_POLICY_TEXT_BYTES];
 
 	if (is_over(monitor) || !fits(half, &event->tuple, &event->tuple) ||
 	    (half->service_id && half->service_id != service_id) ||
 	    !may_tell_drop(monitor, event->time_ns))
 		return;
 	object = json_object_new_object();
-	put_seen(object, half, &seen, "dropped", &event->tuple.daddr);
-	mk_put_text(object, "reason", mk_drop_reason_name(event->reason));
+	put_seen(object, half, &seen, event->decided.audited ? "passed" : "dropped",
+		 &event->tuple.daddr);
+	mk_put_text(object, "reason", events_reason(event));
 	mk_put_text(object, "service", mk_names_find(&half->events.view.names, service_id));
-	mk_put_text(object, "meaning", mk_drop_reason_text(event->reason));
-	mk_put_text(object, "remedy", mk_drop_remedy(event->reason));
+	mk_put_text(object, "meaning",
+		    event->decided.audited ? "audited policies would drop it"
+					   : mk_drop_reason_text(event->reason));
+	if (!event->decided.audited)
+		mk_put_text(object, "remedy", mk_drop_remedy(event->reason));
+	mk_put_text(object, "policy", events_policy(&half->events, event, policy));
 	print_event(monitor, object);
 	count(monitor);
 }
@@ -387,7 +394,7 @@ static void close_half(struct half *half)
 {
 	for (int i = 0; i < TABLES; i++)
 		mk_table_close(&half->tables[i]);
-	view_release(&half->events.view);
+	events_release(&half->events);
 }
 
 static int open_half(struct half *half, struct mk_error *err)

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "cli/print.h"
+#include "cli/inspect/policy.h"
 #include "cli/inspect/view.h"
 #include "cli/inspect/view_internal.h"
 #include "datapath/maps/hook.h"
@@ -18,6 +19,24 @@ static const char *state_of(const struct mk_view_pod *pod, uint32_t prog_id)
 	if (!(pod->link.flags & IFF_RUNNING))
 		return "pod's end is down";
 	return prog_id ? "ok" : "no program on its interface";
+}
+
+/* Return the directions in which policies apply to the pod. @policies NULL: a version without
+ * policies made the tables. */
+static const char *policies_of(const struct mk_cli_policies *policies,
+			       const struct mk_view_pod *pod)
+{
+	uint64_t ingress, egress;
+
+	if (!policies)
+		return NULL;
+	ingress = mk_policy_set_of(policies, pod, MK_POLICY_INGRESS);
+	egress = mk_policy_set_of(policies, pod, MK_POLICY_EGRESS);
+	if (ingress == MK_SET_PENDING || egress == MK_SET_PENDING)
+		return "pending";
+	if (ingress && egress)
+		return "ingress,egress";
+	return ingress ? "ingress" : egress ? "egress" : "open";
 }
 
 static const struct mk_view_pod *same_pod(const struct mk_view *view, const struct mk_view_pod *pod)
@@ -41,6 +60,7 @@ static struct json_object *addresses_json(const struct mk_views *views,
 
 /* @view: the first one that has the pod. */
 static struct json_object *pod_json(const struct mk_views *views, const struct mk_view *view,
+				    const struct mk_cli_policies *policies,
 				    const struct mk_view_pod *pod)
 {
 	struct json_object *object = json_object_new_object();
@@ -59,6 +79,7 @@ static struct json_object *pod_json(const struct mk_views *views, const struct m
 	mk_put_mac(object, "mac", pod->entry.mac);
 	mk_put_number(object, "program", prog_id);
 	mk_put_text(object, "state", state_of(pod, prog_id));
+	mk_put_text(object, "policies", policies_of(policies, pod));
 	mk_put_text(object, "container", owner);
 	mk_put_text(object, "containerInterface", ifname);
 	mk_put_text(object, "netns", ifname ? ifname + strlen(ifname) + 1 : NULL);
@@ -108,13 +129,17 @@ static bool is_wanted(const struct mk_views *views, const struct mk_view *view,
 static void add_pods(struct json_object *list, const struct mk_views *views,
 		     const struct mk_view *view, const char *word)
 {
+	cleanup_cli_policies struct mk_cli_policies policies;
+	bool has_policies = mk_cli_policies_open(&policies, view, NULL) == 0;
+
 	for (size_t i = 0; i < view->pod_count; i++) {
 		const struct mk_view_pod *pod = &view->pods[i];
 
 		if (view != views->list && same_pod(views->list, pod))
 			continue;
 		if (is_wanted(views, view, pod, word))
-			json_object_array_add(list, pod_json(views, view, pod));
+			json_object_array_add(list, pod_json(views, view,
+							     has_policies ? &policies : NULL, pod));
 	}
 }
 
@@ -123,7 +148,7 @@ static int show(const struct mk_views *views, const struct mk_cli_options *optio
 {
 	static const struct mk_cli_column columns[] = {
 		{ "NAME", "name" },   { "ADDRESSES", "addresses" }, { "INTERFACE", "interface" },
-		{ "STATE", "state" }, { "CONTAINER", "container" },
+		{ "STATE", "state" }, { "POLICIES", "policies" },   { "CONTAINER", "container" },
 	};
 	cleanup_json struct json_object *list = json_object_new_array();
 

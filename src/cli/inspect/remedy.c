@@ -55,6 +55,16 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"the sender adds more IPv6 extension headers than any program needs: check what it runs",
 	[MK_DROP_NEIGHBOUR_DISCOVERY] =
 		"normal: pods need no neighbour discovery except for their gateway, which is answered",
+	[MK_DROP_POLICY_INGRESS] =
+		"`monokube policy FROM TO PORT` names the policies, and the rule that comes nearest",
+	[MK_DROP_POLICY_EGRESS] =
+		"`monokube policy FROM TO PORT` names the policies, and the rule that comes nearest",
+	[MK_DROP_POLICY_PENDING] =
+		"the pod started while no agent ran, or the API does not show it yet: is the agent ready? (`monokube status`)",
+	[MK_DROP_POLICY_NO_FLOW] =
+		"the connection is older than its session: the client has to connect again; otherwise packets are forged",
+	[MK_DROP_SFC_NO_CHAIN] =
+		"normal for a function pod whose chain does not exist: its ports lead nowhere",
 	[MK_DROP_FORGED_ERROR] =
 		"ICMP errors are forged: check what the pod runs, or who can reach the uplink",
 };

@@ -3,6 +3,7 @@
 #ifndef MK_CLI_INSPECT_VIEW_INTERNAL_H
 #define MK_CLI_INSPECT_VIEW_INTERNAL_H
 
+#include "cli/inspect/policy.h"
 #include "cli/inspect/view.h"
 #include "datapath/monitor/monitor.h"
 
@@ -28,12 +29,23 @@ struct mk_events {
 	size_t family; /* of options->families */
 	struct mk_view view;
 	uint64_t read_ns; /* when @view was read, in the events' time */
+	struct mk_cli_policies policies;
+	uint64_t policies_ns; /* when @policies were read, in the events' time; 0: not yet */
 };
+/* Release the view and the policies. */
+void events_release(struct mk_events *events);
 
 /* Describe an address (view_who()) in @buf of MK_VIEW_WHO_BYTES. Pods come and go: for an
  * unknown address names are read again, at most once a second. */
 const char *events_name(struct mk_events *events, uint64_t time_ns, const struct mk_addr *addr,
 			char *buf);
+
+/* Return the name of the reason; "AUDIT": the packet has passed, audited policies would deny it. */
+const char *events_reason(const struct mk_drop_event *event);
+/* Name the policies because of which the packet of @event was dropped, in @text of
+ * MK_POLICY_TEXT_BYTES; "": another reason. Policies change: they are read again, at most once a
+ * second. */
+const char *events_policy(struct mk_events *events, const struct mk_drop_event *event, char *text);
 
 /* Pass events of @sources to @reader until SIGINT, SIGTERM or events_stop(). */
 mk_must_check int events_follow(const struct mk_cli_options *options,

@@ -296,6 +296,7 @@ void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool
 	if (external) /* there the answer to masqueraded traffic comes first */
 		tell_session(story, "nat", true, &now);
 	tell_service(story, &now, external);
+	trace_tell_policies(story);
 	tell_session(story, external ? "elb" : "ilb", false, &now);
 	if (story->reason != MK_DROP_COUNT) {
 		tell_drop(story, verdict == MK_TRACE_REDIRECT);

@@ -304,7 +304,10 @@ static const char *const shared[] = { "frontends",     "service_backends",
 				      "runtime",       "udp_ports",
 				      "source_ranges", "affinity_backends",
 				      "node_routes",   "peers",
-				      "links",	       "uplinks" };
+				      "links",	       "uplinks",
+				      "policy_state",  "pod_policies",
+				      "policy_peers",  "policy_identities",
+				      "policy_blocks", "policy_ports" };
 
 static int share(struct bpf_map *map, const struct mk_view *view, struct mk_error *err)
 {
@@ -352,7 +355,8 @@ static int prepare_maps(struct bpf_object *object, const struct mk_view *view, s
  * loopback device a packet goes on to the host's hook. */
 static void choose_programs(struct mk_object *object, const char *entry)
 {
-	static const char *const chain[] = { "router", "elb", "open", "nat", "error", "ndp" };
+	static const char *const chain[] = { "router", "elb",	"open", "policy",
+					     "nat",    "error", "ndp" };
 
 	for (size_t i = 0; i < mk_object_program_count(object); i++) {
 		const char *name = mk_programs[i].name;
@@ -547,4 +551,16 @@ unsigned int trace_copy_drop(const struct mk_trace_copy *copy)
 				return i / MK_HOOK_COUNT;
 	}
 	return MK_DROP_COUNT;
+}
+
+size_t trace_copy_decisions(const struct mk_trace_copy *copy, struct mk_policy_count_key *decisions,
+			    size_t room)
+{
+	int fd = mk_object_map(copy->object, "policy_counts", NULL);
+	struct mk_policy_count_key *at = NULL;
+	size_t count = 0;
+
+	while (fd >= 0 && count < room && bpf_map_get_next_key(fd, at, &decisions[count]) == 0)
+		at = &decisions[count++];
+	return count;
 }

@@ -83,6 +83,10 @@ bool trace_copy_way(const struct mk_trace_copy *copy, struct mk_way *way);
 /* Returns the reason of the drop, enum mk_drop_reason; MK_DROP_COUNT: not dropped. */
 unsigned int trace_copy_drop(const struct mk_trace_copy *copy);
 
+/* Copy what the program `policy` has decided to @decisions, at most @room. Returns their number. */
+size_t trace_copy_decisions(const struct mk_trace_copy *copy, struct mk_policy_count_key *decisions,
+			    size_t room);
+
 /* ---- explain.c ---------------------------------------------------------------------------- */
 
 /* The way that a packet took, in steps so far. */
@@ -100,6 +104,8 @@ void trace_step(struct mk_trace_story *story, const char *at, const char *entry,
 /* Add steps for what happened between entering and @verdict. */
 void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool external,
 		const struct mk_trace_frame *out, enum mk_trace_verdict verdict);
+/* Add steps for what network policies decided (policy.c). */
+void trace_tell_policies(struct mk_trace_story *story);
 /* Add steps for how a packet for @tuple gets to the other node: route, neighbour, FDB. */
 void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tuple);
 

@@ -280,6 +280,11 @@ struct mk_cluster_dir *mk_cluster_dir_start(uv_loop_t *loop, const char *path,
 	return mk_steal_ptr(dir);
 }
 
+bool mk_cluster_dir_complete(const struct mk_cluster_dir *dir)
+{
+	return dir->told_complete;
+}
+
 static void on_close(uv_handle_t *handle)
 {
 	struct mk_cluster_dir *dir = handle->data;

@@ -33,6 +33,9 @@ mk_must_check struct mk_cluster_dir *mk_cluster_dir_start(uv_loop_t *loop, const
 							  mk_listed_fn *listed, void *ctx,
 							  struct mk_error *err);
 
+/* Were all files and all objects valid, once? */
+bool mk_cluster_dir_complete(const struct mk_cluster_dir *dir);
+
 /* Stop; no callback follows. The memory is freed after the loop has run its close callbacks.
  * @dir may be NULL. */
 void mk_cluster_dir_stop(struct mk_cluster_dir *dir);

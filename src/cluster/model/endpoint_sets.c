@@ -166,7 +166,7 @@ static int replace_set(struct mk_model *model, const struct mk_json *tree,
 int model_apply_set(struct mk_model *model, const struct mk_json *tree,
 		    const struct mk_object_id *id, struct mk_error *err)
 {
-	struct mk_endpoint_set set = { .names = &model->names };
+	struct mk_endpoint_set set = { .texts = &model->texts };
 	int ret;
 
 	if (id->kind == MK_KIND_ENDPOINT_SLICE)

@@ -15,45 +15,6 @@
 /* The API allows 1000 addresses and 20000 ports per slice. No real object has their product. */
 #define ENDPOINTS_MAX 100000
 
-/* ---- shared names ---------------------------------------------------------------------------- */
-
-/* A name that endpoints of any set have. */
-struct interned_name {
-	UT_hash_handle hh;
-	size_t references;
-	char text[];
-};
-
-/* Return a reference to the name @text, for release_name(). NULL: out of memory. */
-static char *intern(struct mk_endpoint_set *set, const char *text)
-{
-	struct interned_name *name;
-
-	HASH_FIND_STR(*set->names, text, name);
-	if (!name) {
-		name = calloc(1, sizeof(*name) + strlen(text) + 1);
-		if (!name)
-			return NULL;
-		strcpy(name->text, text);
-		HASH_ADD_STR(*set->names, text, name);
-	}
-	name->references++;
-	return name->text;
-}
-
-static void release_name(struct mk_endpoint_set *set, char *text)
-{
-	struct interned_name *name;
-
-	if (!text)
-		return;
-	name = (void *)(text - offsetof(struct interned_name, text));
-	if (--name->references > 0)
-		return;
-	HASH_DEL(*set->names, name);
-	free(name);
-}
-
 /* The hints of an endpoint that has none; not counted. */
 static struct mk_hints no_hints;
 
@@ -62,14 +23,14 @@ static void release_hints(struct mk_endpoint_set *set, struct mk_hints *hints)
 	if (hints == &no_hints || --hints->references > 0)
 		return;
 	for (size_t i = 0; i < hints->zone_count + hints->node_count; i++)
-		release_name(set, hints->names[i]);
+		text_release(set->texts, hints->names[i]);
 	free(hints);
 }
 
 static void release_endpoint(struct mk_endpoint_set *set, struct mk_endpoint *endpoint)
 {
-	release_name(set, endpoint->port_name);
-	release_name(set, endpoint->node_name);
+	text_release(set->texts, endpoint->port_name);
+	text_release(set->texts, endpoint->node_name);
 	release_hints(set, endpoint->hints);
 }
 
@@ -153,8 +114,8 @@ static int fill(struct mk_endpoint_set *set, const struct address *address, cons
 		.ready = address->ready,
 		.serving = address->serving,
 		.terminating = address->terminating,
-		.port_name = intern(set, port->name),
-		.node_name = address->node_name ? intern(set, address->node_name) : NULL,
+		.port_name = text_share(set->texts, port->name),
+		.node_name = address->node_name ? text_share(set->texts, address->node_name) : NULL,
 		.hints = address->hints,
 	};
 	if (endpoint->hints != &no_hints)
@@ -204,7 +165,7 @@ static int decode_names(struct mk_endpoint_set *set, const struct mk_json *list,
 		ret = ret ?: tree_text(&item, "name", &name, err);
 		if (ret < 0 || !name)
 			continue;
-		names[*count] = intern(set, name);
+		names[*count] = text_share(set->texts, name);
 		if (!names[*count])
 			return mk_error_errno(err, ENOMEM, "name");
 		(*count)++;

@@ -16,6 +16,11 @@ static const struct {
 	[MK_KIND_ENDPOINT_SLICE] = { "EndpointSlice", "discovery.k8s.io", "v1", true },
 	[MK_KIND_ENDPOINTS] = { "Endpoints", "", "v1", true },
 	[MK_KIND_SERVICE_CIDR] = { "ServiceCIDR", "networking.k8s.io", "v1", false },
+	[MK_KIND_POD] = { "Pod", "", "v1", true },
+	[MK_KIND_NAMESPACE] = { "Namespace", "", "v1", false },
+	[MK_KIND_NETWORK_POLICY] = { "NetworkPolicy", "networking.k8s.io", "v1", true },
+	[MK_KIND_CLUSTER_POLICY] = { "ClusterNetworkPolicy", "policy.networking.k8s.io", "v1alpha2",
+				     false },
 };
 
 int left_out_by_label(const struct mk_json *tree, bool *left_out, struct mk_error *err)
@@ -64,7 +69,8 @@ static int find_kind(const struct mk_json *root, enum mk_kind *kind, struct mk_e
 		*kind = (enum mk_kind)i;
 		if (strcmp(slash ? slash + 1 : mk_json_string(&api), kinds[i].version) == 0)
 			return 0;
-		snprintf(expected, sizeof(expected), "%s%sv1", kinds[i].group, slash ? "/" : "");
+		snprintf(expected, sizeof(expected), "%s%s%s", kinds[i].group, slash ? "/" : "",
+			 kinds[i].version);
 		return tree_wrong(&api, expected, err);
 	}
 	return 1;

@@ -47,6 +47,11 @@ void mk_model_set_listener(struct mk_model *model, const struct mk_model_listene
 	model->listener = *listener;
 }
 
+void mk_model_set_node(struct mk_model *model, const char *name)
+{
+	model->node_name = name;
+}
+
 void model_log_passed_over(const struct mk_object_id *id, const char *old, const char *now)
 {
 	if (now && text_compare(old, now) != 0)
@@ -61,7 +66,7 @@ static int apply_node(struct mk_model *model, const struct mk_json *tree,
 {
 	struct mk_node_object node = { 0 }, old;
 	struct node_entry *entry;
-	int ret = node_decode(tree, id, &node, err);
+	int ret = node_decode(&model->texts, tree, id, &node, err);
 
 	HASH_FIND_STR(model->nodes, id->name, entry);
 	if (ret == 0 && !entry) {
@@ -72,7 +77,7 @@ static int apply_node(struct mk_model *model, const struct mk_json *tree,
 		HASH_DEL(model->nodes, entry);
 	}
 	if (ret < 0) {
-		node_release(&node);
+		node_release(&model->texts, &node);
 		return ret;
 	}
 	old = entry->node;
@@ -81,7 +86,7 @@ static int apply_node(struct mk_model *model, const struct mk_json *tree,
 	model_log_passed_over(id, old.passed_over, node.passed_over);
 	if (!old.name || !node_equal(&old, &node))
 		tell_node(model, entry->node.name);
-	node_release(&old);
+	node_release(&model->texts, &old);
 	return 0;
 }
 
@@ -94,7 +99,7 @@ static void delete_node(struct mk_model *model, const char *name)
 		return;
 	HASH_DEL(model->nodes, entry);
 	tell_node(model, entry->node.name);
-	node_release(&entry->node);
+	node_release(&model->texts, &entry->node);
 	free(entry);
 }
 
@@ -251,6 +256,8 @@ int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *e
 		ret = apply_service(model, &root, &id, err);
 	else if (id.kind == MK_KIND_SERVICE_CIDR)
 		ret = apply_service_cidr(model, &root, &id, err);
+	else if (model_is_policy_object(id.kind))
+		ret = model_apply_policy_object(model, &root, &id, err);
 	else
 		ret = model_apply_set(model, &root, &id, err);
 	if (ret < 0)
@@ -270,6 +277,8 @@ void mk_model_delete(struct mk_model *model, enum mk_kind kind, const char *name
 		delete_service_cidr(model, name);
 	else if (kind == MK_KIND_ENDPOINT_SLICE || kind == MK_KIND_ENDPOINTS)
 		model_delete_set(model, kind, namespace_, name);
+	else if (model_is_policy_object(kind))
+		model_delete_policy_object(model, kind, namespace_, name);
 }
 
 void mk_model_free(struct mk_model *model)
@@ -296,6 +305,7 @@ void mk_model_free(struct mk_model *model)
 		HASH_DEL(model->service_cidrs, cidr);
 		free(cidr);
 	}
+	model_free_policy_objects(model);
 	free(model);
 }
 
@@ -327,7 +337,7 @@ size_t mk_model_count(const struct mk_model *model, enum mk_kind kind)
 		[MK_KIND_SERVICE_CIDR] = HASH_COUNT(model->service_cidrs),
 	};
 
-	return counts[kind];
+	return model_is_policy_object(kind) ? model_policy_object_count(model, kind) : counts[kind];
 }
 
 size_t mk_model_endpoint_count(const struct mk_model *model, sa_family_t family)

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/ip.h"
+#include "cluster/model/policy.h"
 
 #define MK_OBJECT_NAME_SIZE 254 /* an RFC 1123 subdomain and a NUL */
 
@@ -23,6 +24,10 @@ enum mk_kind {
 	MK_KIND_ENDPOINT_SLICE, /* discovery.k8s.io/v1 */
 	MK_KIND_ENDPOINTS, /* v1; used for a Service only while it has no EndpointSlice */
 	MK_KIND_SERVICE_CIDR, /* networking.k8s.io/v1 */
+	MK_KIND_POD,
+	MK_KIND_NAMESPACE,
+	MK_KIND_NETWORK_POLICY, /* networking.k8s.io/v1 */
+	MK_KIND_CLUSTER_POLICY, /* policy.networking.k8s.io/v1alpha2 ClusterNetworkPolicy */
 	MK_KIND_COUNT
 };
 
@@ -33,6 +38,7 @@ struct mk_node_object {
 	struct mk_ip internal_ips[MK_FAMILIES]; /* the first InternalIP */
 	struct mk_ip *addresses; /* every InternalIP and ExternalIP, sorted */
 	size_t address_count;
+	struct mk_labels labels;
 	char *zone; /* topology.kubernetes.io/zone, NULL: none */
 	bool ready; /* for information: NotReady changes nothing */
 	bool control_plane; /* node-role.kubernetes.io/control-plane label */
@@ -114,12 +120,22 @@ struct mk_model_listener {
 				    int64_t unix_ns);
 	/* The result of mk_model_service_cidrs() changed. */
 	void (*service_cidrs_changed)(void *ctx);
+	/* One of the objects of policy.h appeared, changed or vanished. @pod stays in its place as
+	 * long as it exists; one that has just vanished has its last content. @former: its content
+	 * before; NULL: it is new. */
+	void (*pod_changed)(void *ctx, const struct mk_pod_object *pod,
+			    const struct mk_pod_object *former);
+	void (*namespace_changed)(void *ctx, const char *name);
+	void (*network_policy_changed)(void *ctx, const char *namespace_, const char *name);
+	void (*cluster_policy_changed)(void *ctx, const char *name);
 	void *ctx;
 };
 
 mk_must_check struct mk_model *mk_model_new(void); /* NULL: out of memory */
 void mk_model_free(struct mk_model *model);
 void mk_model_set_listener(struct mk_model *model, const struct mk_model_listener *listener);
+/* Keep the UIDs of Pods only for this node's, which saves memory. @name must outlive the model. */
+void mk_model_set_node(struct mk_model *model, const char *name);
 
 /* Insert or replace the object in @tree, which the caller keeps. Returns 1 without effect for a
  * kind that the model does not use. An invalid object is an error that names kind, namespace/name,
@@ -127,12 +143,13 @@ void mk_model_set_listener(struct mk_model *model, const struct mk_model_listene
  * they are skipped, as by kube-proxy, and logged when they are new. */
 mk_must_check int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *err);
 
-/* Remove an object; a missing object is no error. @namespace_ is "" for Nodes and ServiceCIDRs. */
+/* Remove an object; a missing object is no error. @namespace_ is "" for kinds
+ * without namespaces. */
 void mk_model_delete(struct mk_model *model, enum mk_kind kind, const char *namespace_,
 		     const char *name);
 
 /* Identify a tree by kind, namespace and name. Returns 1 if the model does not use the kind.
- * The namespace is "default" if a namespaced object has none, "" for Nodes. The strings
+ * The namespace is "default" if a namespaced object has none, "" for other kinds. The strings
  * belong to @tree. */
 mk_must_check int mk_model_identify(json_object *tree, enum mk_kind *kind, const char **namespace_,
 				    const char **name, struct mk_error *err);

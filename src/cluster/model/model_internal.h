@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/model/model_internal.h - the tables of the model; private to model.c and
- * endpoint_sets.c. */
+/* src/cluster/model/model_internal.h - the tables of the model; private to model.c,
+ * endpoint_sets.c and policy_objects.c. */
 #ifndef MK_CLUSTER_MODEL_MODEL_INTERNAL_H
 #define MK_CLUSTER_MODEL_MODEL_INTERNAL_H
 
 #include <uthash.h>
 
+#include "base/index.h"
 #include "cluster/model/model.h"
 #include "cluster/model/object.h"
+#include "cluster/model/policy_object.h"
 
 /* "namespace/name" of two names that mk_model_identify() has accepted */
 #define MK_MODEL_KEY_CHARS (2 * 253 + 2)
@@ -50,7 +52,9 @@ struct mk_model {
 	struct set_entry *slices, *endpoints;
 	struct slice_list *slices_of;
 	struct service_cidr_entry *service_cidrs;
-	struct interned_name *names; /* in endpoints */
+	struct mk_index policy_objects[MK_KIND_COUNT]; /* of the kinds of policy.h */
+	const char *node_name; /* NULL: all Pods keep their UID */
+	struct mk_texts texts;
 	size_t endpoint_counts[MK_FAMILIES]; /* in slices */
 	size_t skipped; /* addresses in slices and Endpoints objects */
 	struct mk_model_listener listener;
@@ -69,5 +73,14 @@ mk_must_check int model_apply_set(struct mk_model *model, const struct mk_json *
 				  const struct mk_object_id *id, struct mk_error *err);
 void model_delete_set(struct mk_model *model, enum mk_kind kind, const char *namespace_,
 		      const char *name);
+
+/* Is @kind one of policy.h? The functions below are for these kinds only. */
+bool model_is_policy_object(enum mk_kind kind);
+mk_must_check int model_apply_policy_object(struct mk_model *model, const struct mk_json *tree,
+					    const struct mk_object_id *id, struct mk_error *err);
+void model_delete_policy_object(struct mk_model *model, enum mk_kind kind, const char *namespace_,
+				const char *name);
+size_t model_policy_object_count(const struct mk_model *model, enum mk_kind kind);
+void model_free_policy_objects(struct mk_model *model);
 
 #endif

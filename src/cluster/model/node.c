@@ -147,11 +147,13 @@ static int decode_leaving(struct mk_node_object *node, const struct mk_json *tre
 	return ret < 0 ? ret : decode_taints(node, tree, err);
 }
 
-int node_decode(const struct mk_json *tree, const struct mk_object_id *id,
+int node_decode(struct mk_texts *texts, const struct mk_json *tree, const struct mk_object_id *id,
 		struct mk_node_object *node, struct mk_error *err)
 {
-	int ret = decode_labels(node, tree, err) ?: decode_pod_cidrs(node, tree, err);
+	int ret = labels_decode(texts, tree, NULL, &node->labels, err);
 
+	ret = ret ?: decode_labels(node, tree, err);
+	ret = ret ?: decode_pod_cidrs(node, tree, err);
 	ret = ret ?: decode_status(node, tree, err);
 	ret = ret ?: decode_leaving(node, tree, err);
 	if (ret < 0)
@@ -165,12 +167,13 @@ bool node_equal(const struct mk_node_object *a, const struct mk_node_object *b)
 	return mk_cidrs_equal(a->pod_cidrs, MK_FAMILIES, b->pod_cidrs, MK_FAMILIES) &&
 	       mk_ips_equal(a->internal_ips, MK_FAMILIES, b->internal_ips, MK_FAMILIES) &&
 	       mk_ips_equal(a->addresses, a->address_count, b->addresses, b->address_count) &&
-	       text_compare(a->zone, b->zone) == 0 && a->control_plane == b->control_plane &&
-	       a->leaving == b->leaving;
+	       labels_equal(&a->labels, &b->labels) && text_compare(a->zone, b->zone) == 0 &&
+	       a->control_plane == b->control_plane && a->leaving == b->leaving;
 }
 
-void node_release(struct mk_node_object *node)
+void node_release(struct mk_texts *texts, struct mk_node_object *node)
 {
+	labels_release(texts, &node->labels);
 	free(node->name);
 	free(node->addresses);
 	free(node->zone);

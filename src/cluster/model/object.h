@@ -8,6 +8,7 @@
 
 #include "cluster/model/json.h"
 #include "cluster/model/model.h"
+#include "cluster/model/texts.h"
 
 /* The identity of an object. The strings belong to the tree. */
 struct mk_object_id {
@@ -24,11 +25,12 @@ bool is_object_name(const char *text);
 mk_must_check int left_out_by_label(const struct mk_json *tree, bool *left_out,
 				    struct mk_error *err);
 
-mk_must_check int node_decode(const struct mk_json *tree, const struct mk_object_id *id,
-			      struct mk_node_object *node, struct mk_error *err);
+mk_must_check int node_decode(struct mk_texts *texts, const struct mk_json *tree,
+			      const struct mk_object_id *id, struct mk_node_object *node,
+			      struct mk_error *err);
 /* Compare without the condition Ready, see mk_model_listener. */
 bool node_equal(const struct mk_node_object *a, const struct mk_node_object *b);
-void node_release(struct mk_node_object *node);
+void node_release(struct mk_texts *texts, struct mk_node_object *node);
 
 mk_must_check int service_decode(const struct mk_json *tree, const struct mk_object_id *id,
 				 struct mk_service_object *service, struct mk_error *err);
@@ -39,11 +41,9 @@ void service_release(struct mk_service_object *service);
 mk_must_check int service_cidr_decode(const struct mk_json *tree, struct mk_cidr cidrs[MK_FAMILIES],
 				      struct mk_error *err);
 
-struct interned_name;
-
 /* An EndpointSlice or an Endpoints object. */
 struct mk_endpoint_set {
-	struct interned_name **names; /* of all sets; set by the caller of a decode function */
+	struct mk_texts *texts; /* of all objects; set by the caller of a decode function */
 	char *namespace_;
 	char *service; /* NULL: no Service, or not for service proxies */
 	sa_family_t family; /* a slice's addressType; AF_UNSPEC: of an Endpoints object */

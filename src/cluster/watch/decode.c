@@ -18,7 +18,7 @@ struct cursor {
 };
 
 struct mk_decoder {
-	const char *const *unused;
+	const char *const *unused, *const *kept; /* one of the two */
 	json_tokener *tokener;
 	char *reduced; /* the object without its unused members */
 	size_t room, used;
@@ -236,21 +236,31 @@ static bool path_push(struct path *path, struct mk_span key)
 
 enum use { USE_ALL, USE_PART, USE_NONE };
 
-static enum use use_of(const struct mk_decoder *decoder, const struct path *path)
+/* Return @on_list if @path is on @list, USE_PART if a longer path is, @otherwise if none is. */
+static enum use find_path(const char *const *list, const struct path *path, enum use on_list,
+			  enum use otherwise)
 {
-	enum use use = USE_ALL;
+	enum use use = otherwise;
 
-	for (const char *const *unused = decoder->unused; *unused; unused++) {
+	for (; *list; list++) {
 		/* not strncmp(): it stops at a NUL, which a key may contain */
-		if (strlen(*unused) < path->length ||
-		    memcmp(*unused, path->text, path->length) != 0)
+		if (strlen(*list) < path->length || memcmp(*list, path->text, path->length) != 0)
 			continue;
-		if ((*unused)[path->length] == '\0')
-			return USE_NONE;
-		if ((*unused)[path->length] == '.')
+		if ((*list)[path->length] == '\0')
+			return on_list;
+		if ((*list)[path->length] == '.')
 			use = USE_PART;
 	}
 	return use;
+}
+
+static enum use use_of(const struct mk_decoder *decoder, struct path *path, struct mk_span key)
+{
+	bool fits = path_push(path, key);
+
+	if (decoder->kept)
+		return fits ? find_path(decoder->kept, path, USE_ALL, USE_NONE) : USE_NONE;
+	return fits ? find_path(decoder->unused, path, USE_NONE, USE_ALL) : USE_ALL;
 }
 
 static bool reduce_value(struct mk_decoder *decoder, struct cursor *cursor, struct path *path,
@@ -259,7 +269,7 @@ static bool reduce_value(struct mk_decoder *decoder, struct cursor *cursor, stru
 static bool reduce_member(struct mk_decoder *decoder, struct cursor *cursor, struct mk_span key,
 			  bool *empty, struct path path)
 {
-	enum use use = path_push(&path, key) ? use_of(decoder, &path) : USE_ALL;
+	enum use use = use_of(decoder, &path, key);
 	struct mk_span value;
 
 	if (use == USE_NONE)
@@ -310,7 +320,7 @@ static bool reduce_list(struct mk_decoder *decoder, struct cursor *cursor, struc
 	return true;
 }
 
-/* The recursion is bounded: objects nest only as deep as the paths of members to leave out, and a
+/* The recursion is bounded: objects nest only as deep as the paths on the decoder's list, and a
  * list directly within a list (@lists false) is copied unchanged. */
 static bool reduce_value(struct mk_decoder *decoder, struct cursor *cursor, struct path *path,
 			 bool lists)
@@ -346,13 +356,14 @@ static int reduce(struct mk_decoder *decoder, struct mk_span object, struct mk_e
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-struct mk_decoder *decoder_new(const char *const *unused)
+struct mk_decoder *decoder_new(const char *const *unused, const char *const *kept)
 {
 	struct mk_decoder *decoder = calloc(1, sizeof(*decoder));
 
 	if (!decoder)
 		return NULL;
 	decoder->unused = unused;
+	decoder->kept = kept;
 	decoder->tokener = json_tokener_new();
 	if (!decoder->tokener) {
 		free(decoder);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cluster/watch/decode.h - decode the bytes of one object for the model. An unchanged object is
  * recognised by its bytes, without decoding. Before decoding, unused members are left out:
- * managedFields alone are half of a list. */
+ * managedFields alone are half of a list, and of a Pod a tenth is used. */
 #ifndef MK_CLUSTER_WATCH_DECODE_H
 #define MK_CLUSTER_WATCH_DECODE_H
 
@@ -42,9 +42,9 @@ mk_must_check int object_head_read(struct mk_span object, struct mk_object_head 
 struct mk_decoder;
 
 /* @unused: paths of members to leave out ("metadata.managedFields", "endpoints.targetRef":
- * lists add nothing to a path), NULL-terminated. It must live as long as the decoder. NULL:
- * out of memory. */
-mk_must_check struct mk_decoder *decoder_new(const char *const *unused);
+ * lists add nothing to a path), NULL-terminated. Or else @kept: paths of the only members to keep.
+ * The list must live as long as the decoder. NULL: out of memory. */
+mk_must_check struct mk_decoder *decoder_new(const char *const *unused, const char *const *kept);
 void decoder_free(struct mk_decoder *decoder);
 
 /* Decode @object. The caller releases *@tree with json_object_put(). */

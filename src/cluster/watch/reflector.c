@@ -10,7 +10,6 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/time.h"
 
 #define STREAM_AGAIN_MS (3600 * 1000) /* the server may have been upgraded meanwhile */
 #define REJECTED_MAX	3
@@ -69,6 +68,7 @@ static void well(struct mk_reflector *reflector)
 		mk_log_info("%s: following the API server again", reflector->resource->name);
 	reflector->complaint[0] = '\0';
 	reflector->rejected = 0;
+	reflector->missing = 0;
 }
 
 /* The watch works. A list is no proof of that: a server may answer each watch with 410. */
@@ -140,14 +140,34 @@ static void on_gone(struct mk_reflector *reflector, const char *why)
 	ask_later(reflector, why, 0);
 }
 
+/* Ask again rarely. @remedy: the server denies access, and this helps. */
+static void ask_rarely(struct mk_reflector *reflector, const char *why, const char *remedy)
+{
+	const struct mk_resource *resource = reflector->resource;
+
+	if (!reflector->absent) {
+		if (remedy)
+			mk_log_warn("%s: not read: %s; %s", resource->name, why, remedy);
+		else
+			mk_log_info("%s: not read: %s", resource->name, why);
+	}
+	reflector->absent = true;
+	reflector->missing = 0;
+	begin_list(reflector);
+	ask_after(reflector, reflector->timing.absent_ms / (resource->custom ? 5 : 1));
+}
+
 static void on_absent(struct mk_reflector *reflector, const char *why)
 {
-	if (!reflector->absent)
-		mk_log_info("%s: not read: %s", reflector->resource->name, why);
-	reflector->absent = true;
-	begin_list(reflector);
-	ask_after(reflector, reflector->timing.absent_ms);
+	ask_rarely(reflector, why, NULL);
 	reflector->sink.absent(reflector->sink.ctx, reflector->resource);
+}
+
+/* The resource is there, so this does not count as an answer. */
+static void on_forbidden(struct mk_reflector *reflector, const char *why)
+{
+	reflector->failures++;
+	ask_rarely(reflector, why, reflector->resource->remedy);
 }
 
 static void on_stream_refused(struct mk_reflector *reflector, const char *why)
@@ -159,6 +179,16 @@ static void on_stream_refused(struct mk_reflector *reflector, const char *why)
 	ask_after(reflector, 0);
 }
 
+/* The CRD was deleted, and its objects with it. */
+static void on_vanished(struct mk_reflector *reflector, const char *why)
+{
+	seen_begin(reflector->seen);
+	reflector_remove_unseen(reflector);
+	reflector->listed_once = false;
+	reflector->absent = false;
+	on_absent(reflector, why);
+}
+
 /* A listed resource does not vanish: a server that says so is not up yet. A 404 for a resource that
  * every server has comes from a server that is not up, or from a proxy. */
 static bool is_absent(const struct mk_reflector *reflector, int status)
@@ -168,7 +198,26 @@ static bool is_absent(const struct mk_reflector *reflector, int status)
 	if (reflector->listed_once)
 		return false;
 	return (status == 404 && (resource->optional || resource->replaceable)) ||
-	       (status == 403 && resource->optional);
+	       (status == 403 && resource->optional && !resource->remedy);
+}
+
+static bool is_forbidden(const struct mk_reflector *reflector, int status)
+{
+	return !reflector->listed_once && status == 403 && reflector->resource->remedy;
+}
+
+/* One answer may come from a proxy, or from a server that is not up yet. */
+static bool has_vanished(struct mk_reflector *reflector, int status)
+{
+	if (!reflector->resource->custom || status != 404)
+		return false;
+	return reflector->listed_once && ++reflector->missing == REJECTED_MAX;
+}
+
+static bool refuses_field(const struct mk_reflector *reflector, int status, const char *message)
+{
+	return status == 400 && reflector->resource->older_field_selector &&
+	       !reflector->older_selector && strstr(message, "field label");
 }
 
 /* Does the server not know the parameters, or is it not allowed to serve them? */
@@ -201,8 +250,15 @@ static void on_status(struct mk_reflector *reflector, int status, const char *me
 {
 	if (status == 410) {
 		on_gone(reflector, message);
+	} else if (has_vanished(reflector, status)) {
+		on_vanished(reflector, message);
 	} else if (is_absent(reflector, status)) {
 		on_absent(reflector, message);
+	} else if (is_forbidden(reflector, status)) {
+		on_forbidden(reflector, message);
+	} else if (refuses_field(reflector, status, message)) {
+		reflector->older_selector = true;
+		ask_after(reflector, 0);
 	} else if (refuses_stream(reflector, status)) {
 		on_stream_refused(reflector, message);
 	} else {
@@ -338,6 +394,9 @@ static void choose(struct mk_reflector *reflector, struct mk_query *query)
 	} else {
 		query->mode = MK_QUERY_STREAM;
 	}
+	query->field_selector = reflector->older_selector
+					? reflector->resource->older_field_selector
+					: reflector->resource->field_selector;
 	if (!*reflector->version && !reflector->continue_)
 		seen_begin(reflector->seen);
 }
@@ -466,7 +525,7 @@ struct mk_reflector *mk_reflector_start(uv_loop_t *loop, struct mk_http *http,
 
 	if (reflector) {
 		reflector->seen = seen_new();
-		reflector->decoder = decoder_new(resource->unused);
+		reflector->decoder = decoder_new(resource->unused, resource->kept);
 	}
 	if (!reflector || !reflector->seen || !reflector->decoder) {
 		if (reflector)
@@ -489,36 +548,6 @@ struct mk_reflector *mk_reflector_start(uv_loop_t *loop, struct mk_http *http,
 	return reflector;
 }
 
-/* Before the first contact, contact_ms is the time of the start. */
-void mk_reflector_stats(const struct mk_reflector *reflector, struct mk_reflector_stats *stats)
-{
-	uint64_t silence_ms = uv_now(reflector->loop) - reflector->contact_ms;
-	uint64_t now_ms = (uint64_t)mk_time_now_unix_ns() / 1000000;
-
-	*stats = (struct mk_reflector_stats){
-		.followed = true,
-		.up = !*reflector->complaint && reflector->listed_once,
-		.listed = reflector->listed_once,
-		.objects = seen_count(reflector->seen),
-		.undecodable = seen_unusable(reflector->seen),
-		.lists = reflector->lists,
-		.watches = reflector->watches,
-		.events = reflector->events,
-		.failures = reflector->failures,
-		.contact_unix_ms = now_ms - silence_ms,
-	};
-}
-
-bool mk_reflector_has_listed(const struct mk_reflector *reflector)
-{
-	return reflector->listed_once;
-}
-
-bool mk_reflector_has_streamed(const struct mk_reflector *reflector)
-{
-	return reflector->listed_once && !reflector->stream_refused;
-}
-
 void mk_reflector_stop(struct mk_reflector *reflector)
 {
 	if (!reflector)
@@ -529,18 +558,11 @@ void mk_reflector_stop(struct mk_reflector *reflector)
 	uv_close((uv_handle_t *)&reflector->timer, closed);
 }
 
-static void withdraw(void *ctx, const char *namespace_, const char *name)
-{
-	struct mk_reflector *reflector = ctx;
-
-	reflector->sink.remove(reflector->sink.ctx, reflector->resource, namespace_, name);
-}
-
 void mk_reflector_withdraw(struct mk_reflector *reflector)
 {
 	if (!reflector)
 		return;
 	seen_begin(reflector->seen);
-	seen_sweep(reflector->seen, withdraw, reflector);
+	reflector_remove_unseen(reflector);
 	mk_reflector_stop(reflector);
 }

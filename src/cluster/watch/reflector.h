@@ -27,8 +27,8 @@ struct mk_reflector_sink {
 		       const char *name);
 	/* After each list: all objects of the server were applied, and the others removed. */
 	void (*listed)(void *ctx, const struct mk_resource *resource);
-	/* The server does not have this optional resource, or denies access. It is asked for
-	 * again, rarely. */
+	/* The server does not have this optional resource, or denies access without a remedy. It
+	 * is asked for again, rarely. */
 	void (*absent)(void *ctx, const struct mk_resource *resource);
 	void *ctx;
 };
@@ -59,6 +59,11 @@ mk_must_check struct mk_reflector *mk_reflector_start(uv_loop_t *loop, struct mk
 
 /* Has there been a complete list? */
 bool mk_reflector_has_listed(const struct mk_reflector *reflector);
+
+/* Is the object on the server, as far as is known? *@version: its version as a number, 0 if it is
+ * not one. */
+bool mk_reflector_has(const struct mk_reflector *reflector, const char *namespace_,
+		      const char *name, uint64_t *version);
 
 /* Was the last complete list a streaming one? */
 bool mk_reflector_has_streamed(const struct mk_reflector *reflector);

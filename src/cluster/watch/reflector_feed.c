@@ -300,10 +300,15 @@ static void gone(void *ctx, const char *namespace_, const char *name)
 	reflector->sink.remove(reflector->sink.ctx, reflector->resource, namespace_, name);
 }
 
+void reflector_remove_unseen(struct mk_reflector *reflector)
+{
+	seen_sweep(reflector->seen, gone, reflector);
+}
+
 void reflector_complete(struct mk_reflector *reflector, const char *version)
 {
 	strcpy(reflector->version, version);
-	seen_sweep(reflector->seen, gone, reflector);
+	reflector_remove_unseen(reflector);
 	if (!reflector->listed_once)
 		mk_log_info("%s: %zu read from the API server, watching from version %s",
 			    reflector->resource->name, seen_count(reflector->seen), version);
@@ -311,6 +316,8 @@ void reflector_complete(struct mk_reflector *reflector, const char *version)
 	reflector->lists++;
 	reflector->whole_list = false;
 	reflector->rejected = 0;
+	reflector->missing = 0;
+	reflector->absent = false;
 	reflector->unproved = true;
 	if (reflector->mode == MK_QUERY_STREAM) {
 		mk_http_set_silence(reflector->transfer, reflector->watch_silence_ms);

@@ -41,7 +41,9 @@ struct mk_reflector {
 	char *continue_; /* its next page; NULL: the first */
 	bool whole_list; /* use one page: paging took longer than the server keeps history */
 	bool listed_once;
-	bool absent; /* the server does not have it; this is logged */
+	bool absent; /* the server does not have it, or denies access; this is logged */
+	bool older_selector; /* the server does not know a field of the selector */
+	unsigned int missing; /* consecutive answers that the server does not have it */
 	bool quiet; /* no change since the watch was renewed */
 	bool unproved; /* no watch has worked since the last list */
 	uint64_t watched_ms; /* uv_now() when the watch began */
@@ -64,6 +66,9 @@ int reflector_data(void *ctx, int status, const char *data, size_t size, struct 
 
 /* Make a splitter for a request in @reflector->mode. NULL: out of memory. */
 mk_must_check struct mk_splitter *reflector_splitter(struct mk_reflector *reflector);
+
+/* Remove the objects that were not seen since seen_begin(). */
+void reflector_remove_unseen(struct mk_reflector *reflector);
 
 /* All objects of the server were seen: remove the others, and watch from @version on. */
 void reflector_complete(struct mk_reflector *reflector, const char *version);

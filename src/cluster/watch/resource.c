@@ -31,6 +31,46 @@ static const char *const unused_of_endpoints[] = { "metadata.managedFields", "me
 static const char *const unused_of_cidrs[] = { "metadata.managedFields", "metadata.annotations",
 					       NULL };
 
+/* One annotation is read, MK_POLICY_MODE_ANNOTATION. */
+static const char *const unused_of_policies[] = { "metadata.managedFields", "metadata.labels",
+						  "status", NULL };
+/* The first two lines are those of lists and of errors. */
+static const char *const kept_of_namespaces[] = {
+	"apiVersion",	     "kind",	"metadata.resourceVersion",
+	"metadata.continue", "items",	"code",
+	"message",	     "details", "metadata.name",
+	"metadata.labels",   NULL
+};
+static const char *const kept_of_pods[] = { "apiVersion",
+					    "kind",
+					    "metadata.resourceVersion",
+					    "metadata.continue",
+					    "items",
+					    "code",
+					    "message",
+					    "details",
+					    "metadata.name",
+					    "metadata.namespace",
+					    "metadata.uid",
+					    "metadata.labels",
+					    "metadata.annotations.kubernetes.io/config.hash",
+					    "metadata.creationTimestamp",
+					    "metadata.deletionTimestamp",
+					    "spec.nodeName",
+					    "spec.hostNetwork",
+					    "spec.containers.ports",
+					    "spec.initContainers.ports",
+					    "spec.initContainers.restartPolicy",
+					    "status.phase",
+					    "status.podIP",
+					    "status.podIPs",
+					    "status.startTime",
+					    NULL };
+
+/* A server before 1.28 does not know the first term. */
+#define RUNNING "status.podIP!=,status.phase!=Succeeded,status.phase!=Failed"
+#define REMEDY	"apply monokube's manifest again, its ClusterRole allows it"
+
 static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
 	[MK_RESOURCE_NODES] = {
 		.name = "Nodes",
@@ -76,6 +116,55 @@ static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
 		.label_selector = FOR_SERVICE_PROXIES,
 		.model_kind = MK_KIND_ENDPOINTS,
 		.unused = unused_of_endpoints,
+	},
+	[MK_RESOURCE_NETWORK_POLICIES] = {
+		.name = "NetworkPolicies",
+		.api_version = "networking.k8s.io/v1",
+		.kind = "NetworkPolicy",
+		.path = "/apis/networking.k8s.io/v1/networkpolicies",
+		.remedy = REMEDY,
+		.model_kind = MK_KIND_NETWORK_POLICY,
+		.unused = unused_of_policies,
+	},
+	[MK_RESOURCE_CLUSTER_POLICIES] = {
+		.name = "ClusterNetworkPolicies",
+		.api_version = "policy.networking.k8s.io/v1alpha2",
+		.kind = "ClusterNetworkPolicy",
+		.path = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies",
+		.remedy = REMEDY,
+		.model_kind = MK_KIND_CLUSTER_POLICY,
+		.optional = true,
+		.custom = true,
+		.unused = unused_of_policies,
+	},
+	[MK_RESOURCE_NAMESPACES] = {
+		.name = "Namespaces",
+		.api_version = "v1",
+		.kind = "Namespace",
+		.path = "/api/v1/namespaces",
+		.remedy = REMEDY,
+		.model_kind = MK_KIND_NAMESPACE,
+		.kept = kept_of_namespaces,
+	},
+	[MK_RESOURCE_OWN_PODS] = {
+		.name = "Pods of this node",
+		.api_version = "v1",
+		.kind = "Pod",
+		.path = "/api/v1/pods",
+		.remedy = REMEDY,
+		.model_kind = MK_KIND_POD,
+		.kept = kept_of_pods,
+	},
+	[MK_RESOURCE_PODS] = {
+		.name = "Pods",
+		.api_version = "v1",
+		.kind = "Pod",
+		.path = "/api/v1/pods",
+		.field_selector = "spec.hostNetwork=false," RUNNING,
+		.older_field_selector = RUNNING,
+		.remedy = REMEDY,
+		.model_kind = MK_KIND_POD,
+		.kept = kept_of_pods,
 	},
 };
 
@@ -132,6 +221,8 @@ static void put_query(FILE *out, const struct mk_resource *resource, const struc
 		put_parameter(out, &separator, "continue", query->continue_);
 	if (resource->label_selector)
 		put_parameter(out, &separator, "labelSelector", resource->label_selector);
+	if (query->field_selector)
+		put_parameter(out, &separator, "fieldSelector", query->field_selector);
 }
 
 char *resource_target(const struct mk_resource *resource, const struct mk_query *query)

@@ -14,6 +14,12 @@ enum mk_resource_id {
 	MK_RESOURCE_SERVICE_CIDRS,
 	MK_RESOURCE_ENDPOINT_SLICES,
 	MK_RESOURCE_ENDPOINTS, /* only while the server has no EndpointSlices */
+	/* Those of network policies, which are followed while they are wanted. */
+	MK_RESOURCE_NETWORK_POLICIES,
+	MK_RESOURCE_CLUSTER_POLICIES,
+	MK_RESOURCE_NAMESPACES,
+	MK_RESOURCE_OWN_PODS, /* of this node */
+	MK_RESOURCE_PODS, /* of the cluster, with an address of their own, not finished */
 	MK_RESOURCE_COUNT
 };
 
@@ -22,10 +28,14 @@ struct mk_resource {
 	const char *api_version, *kind;
 	const char *path; /* of the collection in all namespaces */
 	const char *label_selector; /* NULL: all */
+	const char *field_selector; /* NULL: all */
+	const char *older_field_selector; /* for a server that does not know all those fields */
+	const char *remedy; /* if the server refuses access, which is not as if it lacked it */
 	enum mk_kind model_kind;
 	bool optional; /* the server may lack or refuse it */
+	bool custom; /* it comes with a CRD, and goes with it */
 	bool replaceable; /* a server that lacks it has a substitute */
-	const char *const *unused; /* see decoder_new() */
+	const char *const *unused, *const *kept; /* see decoder_new() */
 };
 
 const struct mk_resource *mk_resource(enum mk_resource_id id);
@@ -42,6 +52,7 @@ struct mk_query {
 	unsigned int limit; /* LIST: objects per page; 0: all */
 	const char *continue_; /* LIST: NULL for the first page */
 	const char *resource_version; /* WATCH */
+	const char *field_selector; /* NULL: all */
 	unsigned int timeout_s; /* WATCH, STREAM: the server ends it after this */
 };
 

@@ -4,25 +4,28 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
+
+#include "base/index.h"
 
 #define KEY_CHARS 512 /* namespace and name: 253 each at most */
 
 struct version {
-	uint8_t uid[16];
 	uint64_t number; /* 0: cannot be compared */
+	uint32_t uid; /* a hash */
 };
 
 struct entry {
-	UT_hash_handle hh;
-	struct version version;
+	struct mk_index_link link;
+	uint64_t version; /* as struct version */
+	uint32_t uid;
 	unsigned int round; /* the list in which, or after which, it was last seen */
+	uint16_t key_chars;
 	bool unusable;
 	char key[]; /* namespace/name */
 };
 
 struct mk_seen {
-	struct entry *entries;
+	struct mk_index entries;
 	size_t unusable;
 	unsigned int round;
 };
@@ -32,22 +35,34 @@ struct mk_seen *seen_new(void)
 	return calloc(1, sizeof(struct mk_seen));
 }
 
+static struct entry *entry_of(struct mk_index_link *link)
+{
+	return link ? mk_index_entry(link, struct entry, link) : NULL;
+}
+
+/* Visit all entries: after NULL the first one. */
+static struct entry *after(const struct mk_seen *seen, const struct entry *entry)
+{
+	return entry_of(mk_index_after(&seen->entries, entry ? &entry->link : NULL));
+}
+
 void seen_free(struct mk_seen *seen)
 {
 	struct entry *entry, *next;
 
 	if (!seen)
 		return;
-	HASH_ITER(hh, seen->entries, entry, next) {
-		HASH_DEL(seen->entries, entry);
+	for (entry = after(seen, NULL); entry; entry = next) {
+		next = after(seen, entry);
 		free(entry);
 	}
+	mk_index_release(&seen->entries);
 	free(seen);
 }
 
 size_t seen_count(const struct mk_seen *seen)
 {
-	return HASH_COUNT(seen->entries);
+	return seen->entries.count;
 }
 
 size_t seen_unusable(const struct mk_seen *seen)
@@ -75,12 +90,18 @@ static size_t make_key(const struct mk_object_head *head, char key[KEY_CHARS])
 	return first + 1 + second;
 }
 
+static bool has_key(const struct entry *entry, const char *key, size_t length)
+{
+	return entry->key_chars == length && memcmp(entry->key, key, length) == 0;
+}
+
 static struct entry *find(const struct mk_seen *seen, const char *key, size_t length)
 {
-	struct entry *entry;
+	struct mk_index_link *link = mk_index_find(&seen->entries, mk_index_hash(key, length));
 
-	HASH_FIND(hh, seen->entries, key, length, entry);
-	return entry;
+	while (link && !has_key(entry_of(link), key, length))
+		link = mk_index_find_next(link);
+	return entry_of(link);
 }
 
 static int hex_digit(char c)
@@ -91,8 +112,9 @@ static int hex_digit(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-static bool read_uid(struct mk_span text, uint8_t uid[16])
+static bool read_uid(struct mk_span text, uint32_t *hash)
 {
+	uint8_t uid[16] = { 0 };
 	size_t digits = 0;
 
 	for (size_t i = 0; i < text.size; i++) {
@@ -105,6 +127,7 @@ static bool read_uid(struct mk_span text, uint8_t uid[16])
 		uid[digits / 2] = (uint8_t)(uid[digits / 2] << 4 | digit);
 		digits++;
 	}
+	*hash = mk_index_hash(uid, sizeof(uid));
 	return digits == 32;
 }
 
@@ -115,7 +138,7 @@ static struct version read_version(const struct mk_object_head *head)
 	struct version version = { 0 };
 	struct mk_span text = head->resource_version;
 
-	if (!read_uid(head->uid, version.uid) || text.size > 19)
+	if (!read_uid(head->uid, &version.uid) || text.size > 19)
 		return (struct version){ 0 };
 	for (size_t i = 0; i < text.size; i++) {
 		if (text.text[i] < '0' || text.text[i] > '9')
@@ -125,9 +148,16 @@ static struct version read_version(const struct mk_object_head *head)
 	return version;
 }
 
-static bool same(const struct version *a, const struct version *b)
+static bool is_same(const struct entry *entry, const struct version *version)
 {
-	return a->number && a->number == b->number && memcmp(a->uid, b->uid, sizeof(a->uid)) == 0;
+	return version->number && version->number == entry->version && version->uid == entry->uid;
+}
+
+static void set_version(struct mk_seen *seen, struct entry *entry, const struct version *version)
+{
+	entry->version = version->number;
+	entry->uid = version->uid;
+	entry->round = seen->round;
 }
 
 int seen_add(struct mk_seen *seen, const struct mk_object_head *head)
@@ -138,20 +168,30 @@ int seen_add(struct mk_seen *seen, const struct mk_object_head *head)
 	struct entry *entry = find(seen, key, length);
 
 	if (entry) {
-		bool unchanged = same(&entry->version, &version);
+		bool unchanged = is_same(entry, &version);
 
-		entry->version = version;
-		entry->round = seen->round;
+		set_version(seen, entry, &version);
 		return unchanged;
 	}
 	entry = calloc(1, sizeof(*entry) + length + 1);
 	if (!entry)
 		return -ENOMEM;
-	entry->version = version;
-	entry->round = seen->round;
+	set_version(seen, entry, &version);
+	entry->key_chars = (uint16_t)length;
 	memcpy(entry->key, key, length);
-	HASH_ADD(hh, seen->entries, key, length, entry);
-	return 0;
+	if (mk_index_add(&seen->entries, &entry->link, mk_index_hash(key, length)) == 0)
+		return 0;
+	free(entry);
+	return -ENOMEM;
+}
+
+bool seen_find(const struct mk_seen *seen, const struct mk_object_head *head, uint64_t *version)
+{
+	char key[KEY_CHARS];
+	const struct entry *entry = find(seen, key, make_key(head, key));
+
+	*version = entry ? entry->version : 0;
+	return entry;
 }
 
 static void set_usable(struct mk_seen *seen, struct entry *entry, bool usable)
@@ -173,7 +213,7 @@ void seen_set_usable(struct mk_seen *seen, const struct mk_object_head *head, bo
 static void forget(struct mk_seen *seen, struct entry *entry)
 {
 	set_usable(seen, entry, true);
-	HASH_DEL(seen->entries, entry);
+	mk_index_remove(&seen->entries, &entry->link);
 }
 
 void seen_remove(struct mk_seen *seen, const struct mk_object_head *head)
@@ -190,11 +230,12 @@ void seen_remove(struct mk_seen *seen, const struct mk_object_head *head)
 void seen_sweep(struct mk_seen *seen,
 		void (*gone)(void *ctx, const char *namespace_, const char *name), void *ctx)
 {
-	struct entry *entry, *next;
+	struct entry *entry = after(seen, NULL), *next;
 
-	HASH_ITER(hh, seen->entries, entry, next) {
+	for (; entry; entry = next) {
 		char *slash = strchr(entry->key, '/');
 
+		next = after(seen, entry);
 		if (entry->round == seen->round)
 			continue;
 		forget(seen, entry);

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "cluster/watch/decode.h"
 
@@ -23,6 +24,9 @@ void seen_begin(struct mk_seen *seen);
  * -ENOMEM. The same version with another uid is another object: a server restored from nothing
  * counts from 1 again. */
 mk_must_check int seen_add(struct mk_seen *seen, const struct mk_object_head *head);
+
+/* Has the object been seen? *@version: its version as a number, 0 if it is not one. */
+bool seen_find(const struct mk_seen *seen, const struct mk_object_head *head, uint64_t *version);
 
 /* Record whether the object's newest version could be used. */
 void seen_set_usable(struct mk_seen *seen, const struct mk_object_head *head, bool usable);

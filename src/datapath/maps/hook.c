@@ -43,22 +43,28 @@ int mk_hook_query(struct mk_nl *nl, int ifindex, enum mk_direction direction, ui
 }
 
 /* The kernel truncates program names to 15 characters. */
-#define POD_PROGRAM "ilb_pod"
+static const char *const pod_programs[] = { "ilb_pod", "sfc_port" };
 static const char *const fixed_programs[] = { "ilb_host",   "ilb_overlay",     "nat_uplink",
 					      "nat_tunnel", "elb_uplink_egre", "ilb_lo_egress" };
 
-/* Is the program one of the fixed hooks' or, with @pods_too, the pods'? The filter's name,
- * "PROGRAM:[ID]", says so. Only CAP_SYS_ADMIN may open a program by its id. */
+static bool is_among(const char *name, const char *const *programs, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(name, programs[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Is the program one of the fixed hooks' or, with @pods_too, the pods' and their ports'? The
+ * filter's name, "PROGRAM:[ID]", says so. Only CAP_SYS_ADMIN may open a program by its id. */
 static bool is_ours(const struct mk_nl_filter *filter, bool pods_too)
 {
 	char name[sizeof(filter->name)];
 
 	snprintf(name, sizeof(name), "%s", filter->name);
 	name[strcspn(name, ":")] = '\0';
-	for (size_t i = 0; i < MK_ARRAY_SIZE(fixed_programs); i++)
-		if (strcmp(name, fixed_programs[i]) == 0)
-			return true;
-	return pods_too && strcmp(name, POD_PROGRAM) == 0;
+	return is_among(name, fixed_programs, MK_ARRAY_SIZE(fixed_programs)) ||
+	       (pods_too && is_among(name, pod_programs, MK_ARRAY_SIZE(pod_programs)));
 }
 
 static int detach(struct mk_nl *nl, int ifindex, enum mk_direction direction, bool pods_too,

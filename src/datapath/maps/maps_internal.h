@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct bpf_map;
 struct bpf_object;
 struct mk_error;
 struct mk_node;
@@ -28,5 +29,18 @@ struct bpf_object *object_open(const struct mk_node *node, struct mk_error *err)
 /* Set the constants, before load. */
 __attribute__((warn_unused_result)) int
 object_put_node(struct bpf_object *object, const struct mk_node *node, struct mk_error *err);
+
+/* refused.c: the maps that a load creates. libbpf returns only an error number, not which map
+ * failed. */
+#define MAPS_TO_CREATE_MAX 64
+struct maps_to_create {
+	const struct bpf_map *map[MAPS_TO_CREATE_MAX];
+	size_t count;
+};
+void list_maps_to_create(const struct bpf_object *object, struct maps_to_create *list);
+/* After a failed load: find the map that the kernel refused. Returns 0 if it refuses none now:
+ * memory may be free again. */
+__attribute__((warn_unused_result)) int find_refused_map(const struct maps_to_create *list,
+							 struct mk_error *err);
 
 #endif

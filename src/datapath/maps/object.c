@@ -23,9 +23,11 @@ const struct mk_program mk_programs[] = {
 	{ .name = "nat_tunnel", .is_hook = true },
 	{ .name = "elb_uplink_egress", .is_hook = true },
 	{ .name = "ilb_lo_egress", .is_hook = true },
+	{ .name = "sfc_port", .is_hook = true },
 	{ .name = "router" },
 	{ .name = "elb" },
 	{ .name = "open" },
+	{ .name = "policy" },
 	{ .name = "nat" },
 	{ .name = "error" },
 	{ .name = "hold" },
@@ -40,7 +42,7 @@ static const char *const chain_programs[] = {
 	[MK_PROG_ROUTER] = "router",   [MK_PROG_ELB] = "elb",		[MK_PROG_NAT] = "nat",
 	[MK_PROG_ERROR] = "error",     [MK_PROG_MONITORED] = "router",	[MK_PROG_HOLD] = "hold",
 	[MK_PROG_RELEASE] = "release", [MK_PROG_UPLINK] = "nat_uplink", [MK_PROG_OPEN] = "open",
-	[MK_PROG_NDP] = "ndp",
+	[MK_PROG_NDP] = "ndp",	       [MK_PROG_POLICY] = "policy",
 };
 
 const char *const mk_entry_programs[] = {
@@ -72,9 +74,9 @@ size_t mk_object_program_count(const struct mk_object *object)
 	return is_ipv6(object) ? MK_ARRAY_SIZE(mk_programs) : mk_program_count;
 }
 
-static __u32 chain_length(const struct mk_object *object)
+static bool has_slot(const struct mk_object *object, __u32 slot)
 {
-	return is_ipv6(object) ? MK_PROG_COUNT : MK_PROG_NDP;
+	return chain_programs[slot] && (slot != MK_PROG_NDP || is_ipv6(object));
 }
 
 /* Before Linux 5.11 maps count against this limit, and 8 MiB is a usual default. */
@@ -203,7 +205,8 @@ static int set_constants(struct mk_object *object, const struct mk_node *node, s
 	ret = ret
 		      ?: size_map(object, "far_peers",
 				  constants->checks_far_carriers ? MK_PEERS_MAX : 1, err);
-	return ret ?: size_map(object, "pods", mk_pod_slots(&constants->pod_mask), err);
+	ret = ret ?: size_map(object, "pods", mk_pod_slots(&constants->pod_mask), err);
+	return ret ?: size_map(object, "pod_policies", mk_pod_slots(&constants->pod_mask), err);
 }
 
 static const void *object_bytes(sa_family_t family, size_t *bytes)
@@ -269,104 +272,6 @@ int mk_object_size_affinity(struct mk_object *object, uint32_t entries, struct m
 	return ret < 0 ? ret : size_map(object, "affinity_new", entries, err);
 }
 
-/* ---- which map was refused ------------------------------------------------------------------ */
-
-#define MAPS_MAX 64
-
-/* The maps that a load creates. libbpf returns only an error number, not which map failed. */
-struct to_create {
-	const struct bpf_map *map[MAPS_MAX];
-	size_t count;
-};
-
-static void list_to_create(const struct mk_object *object, struct to_create *list)
-{
-	const struct bpf_map *map;
-
-	list->count = 0;
-	bpf_object__for_each_map(map, object->bpf)
-	{
-		if (bpf_map__fd(map) < 0 && !bpf_map__is_internal(map) && list->count < MAPS_MAX)
-			list->map[list->count++] = map;
-	}
-}
-
-static const char *remedy(const char *map)
-{
-	static const struct {
-		const char *map, *text;
-	} remedies[] = {
-		{ "sessions", "lower sessionTableSize" },
-		{ "nat_sessions", "lower sessionTableSize" },
-		{ "sessions_young", "lower newSessionTableSize" },
-		{ "nat_sessions_young", "lower newSessionTableSize" },
-		{ "sessions_order", "lower newSessionTableSize" },
-		{ "nat_sessions_order", "lower newSessionTableSize" },
-		{ "sessions_kept", "lower sessionTableSize" },
-		{ "nat_sessions_kept", "lower sessionTableSize" },
-		{ "affinity", "lower affinityTableSize" },
-		{ "affinity_new", "lower affinityTableSize" },
-		{ "maglev", "lower maglevTableSize" },
-	};
-
-	for (size_t i = 0; i < MK_ARRAY_SIZE(remedies); i++)
-		if (strcmp(remedies[i].map, map) == 0)
-			return remedies[i].text;
-	return "lower the others' sizes";
-}
-
-/* Memory of a hash map (linux/kernel/bpf/hashtab.c): 16 bytes per bucket, whose number is a power
- * of two, and 48 bytes plus key and value per entry. */
-static uint64_t hash_bytes(const struct bpf_map *map, bool full)
-{
-	uint64_t entries = bpf_map__max_entries(map), buckets = 1;
-	uint64_t entry_bytes =
-		48 + (bpf_map__key_size(map) + 7) / 8 * 8 + (bpf_map__value_size(map) + 7) / 8 * 8;
-
-	while (buckets < entries)
-		buckets *= 2;
-	if (!full && bpf_map__map_flags(map) & BPF_F_NO_PREALLOC)
-		entries = 0;
-	return buckets * 16 + entries * entry_bytes;
-}
-
-static int refused(const struct bpf_map *map, int code, struct mk_error *err)
-{
-	const char *name = bpf_map__name(map);
-
-	return mk_error_set(err, code,
-			    "the kernel refuses map '%s' of %u entries (%" PRIu64
-			    " MiB at once, %" PRIu64
-			    " MiB when full): %s; %s, or give the agent's container more memory",
-			    name, bpf_map__max_entries(map), hash_bytes(map, false) >> 20,
-			    hash_bytes(map, true) >> 20,
-			    code == E2BIG ? "too large" : strerror(code), remedy(name));
-}
-
-/* Find the map that the kernel refused: create the maps one after the other until one fails.
- * Returns 0 if none fails, since memory may be free again by now. */
-static int find_refused(const struct to_create *list, struct mk_error *err)
-{
-	int fds[MAPS_MAX], ret = 0;
-	size_t made = 0;
-
-	while (ret == 0 && made < list->count) {
-		const struct bpf_map *map = list->map[made];
-		LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = bpf_map__map_flags(map));
-
-		fds[made] = bpf_map_create(bpf_map__type(map), bpf_map__name(map),
-					   bpf_map__key_size(map), bpf_map__value_size(map),
-					   bpf_map__max_entries(map), &options);
-		if (fds[made] < 0)
-			ret = refused(map, errno, err);
-		else
-			made++;
-	}
-	while (made > 0)
-		close(fds[--made]);
-	return ret;
-}
-
 /* EPERM: before Linux 5.11 maps count as locked memory. */
 bool mk_object_lacks_memory(int ret)
 {
@@ -428,17 +333,17 @@ static void forget_reused(struct mk_object *object)
 
 int mk_object_load(struct mk_object *object, struct mk_error *err)
 {
-	struct to_create list;
+	struct maps_to_create list;
 	int ret, why;
 
-	list_to_create(object, &list);
+	list_maps_to_create(object->bpf, &list);
 	forget_reused(object);
 	(void)mk_object_constants_hash(object); /* before the constants are read-only */
 	ret = object_put_node(object->bpf, &object->node, err);
 	if (ret < 0)
 		return ret;
 	ret = bpf_object__load(object->bpf);
-	why = mk_object_lacks_memory(ret) ? find_refused(&list, err) : 0;
+	why = mk_object_lacks_memory(ret) ? find_refused_map(&list, err) : 0;
 	if (why < 0)
 		return why;
 	if (ret < 0)
@@ -490,10 +395,10 @@ int mk_object_fill_chain(const struct mk_object *object, struct mk_error *err)
 
 	if (chain < 0)
 		return chain;
-	for (__u32 slot = 0; slot < chain_length(object); slot++) {
+	for (__u32 slot = 0; slot < MK_ARRAY_SIZE(chain_programs); slot++) {
 		int fd;
 
-		if (is_left_out(object, chain_programs[slot]))
+		if (!has_slot(object, slot) || is_left_out(object, chain_programs[slot]))
 			continue;
 		fd = mk_object_program(object, chain_programs[slot], err);
 		if (fd < 0)
@@ -512,8 +417,8 @@ int mk_object_chain_missing(const struct mk_object *object, struct mk_error *err
 
 	if (chain < 0)
 		return chain;
-	for (__u32 slot = 0; slot < chain_length(object); slot++)
-		if (bpf_map_lookup_elem(chain, &slot, &id) < 0)
+	for (__u32 slot = 0; slot < MK_ARRAY_SIZE(chain_programs); slot++)
+		if (has_slot(object, slot) && bpf_map_lookup_elem(chain, &slot, &id) < 0)
 			missing++;
 	return missing;
 }
@@ -525,154 +430,4 @@ void mk_object_free(struct mk_object *object)
 	forget_reused(object);
 	bpf_object__close(object->bpf);
 	free(object);
-}
-
-/* ---- probe ---------------------------------------------------------------------------------- */
-
-/* Constants that keep every branch reachable: the verifier does not walk branches that constants
- * make dead. */
-#define IPV4(word)                              \
-	{                                       \
-		{                               \
-			0, 0, 0xffff0000u, word \
-		}                               \
-	}
-#define WORD(number) __builtin_bswap32(number)
-#define IPV6(first, second, last)                                \
-	{                                                        \
-		{                                                \
-			WORD(first), WORD(second), 0, WORD(last) \
-		}                                                \
-	}
-static const struct mk_node probe_node_ipv4 = {
-	.vtep_addr = IPV4(0x0100120a),
-	.gateway_addr = IPV4(0xfe01f40a),
-	.vpod_addr = IPV4(0x0101f40a),
-	.pod_net = IPV4(0x0001f40a),
-	.pod_mask = IPV4(0x00ffffff),
-	.cluster_net = IPV4(0x0000f40a),
-	.cluster_mask = IPV4(0x0000ffff),
-	.vtep_net = IPV4(0x0000120a),
-	.vtep_mask = IPV4(0x0000ffff),
-	.nat_port_min = 49152,
-	.nat_port_max = 65535,
-	.has_other_family = 1,
-	.gateway_mac = { 0x02, 0x4d, 0x0a, 0xf4, 0x01, 0xfe },
-	.vtep_mac = { 0x02, 0x4d, 0x0a, 0x12, 0x00, 0x01 },
-};
-static const struct mk_node probe_node_ipv6 = {
-	.vtep_addr = IPV6(0xfd4d4b00, 0x00120000, 1),
-	.gateway_addr = IPV6(0xfd000010, 0x02440001, 0x3fe),
-	.vpod_addr = IPV6(0xfd000010, 0x02440001, 1),
-	.pod_net = IPV6(0xfd000010, 0x02440001, 0),
-	.pod_mask = IPV6(0xffffffff, 0xffffffff, 0),
-	.cluster_net = IPV6(0xfd000010, 0x02440000, 0),
-	.cluster_mask = IPV6(0xffffffff, 0xffff0000, 0),
-	.vtep_net = IPV6(0xfd4d4b00, 0x00120000, 0),
-	.vtep_mask = IPV6(0xffffffff, 0xffffffff, 0),
-	.nat_port_min = 49152,
-	.nat_port_max = 65535,
-	.gateway_mac = { 0x02, 0x4d, 0x00, 0x00, 0x03, 0xfe },
-	.vtep_mac = { 0x02, 0x4d, 0x00, 0x00, 0x00, 0x01 },
-};
-
-/* Shrink the tables: the verifier does not depend on their sizes, and a small machine lacks the
- * memory. */
-static void shrink_maps(struct bpf_object *object)
-{
-	struct bpf_map *map;
-
-	bpf_object__for_each_map(map, object)
-	{
-		enum bpf_map_type type = bpf_map__type(map);
-
-		if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LRU_HASH ||
-		    type == BPF_MAP_TYPE_LPM_TRIE || type == BPF_MAP_TYPE_QUEUE)
-			(void)bpf_map__set_max_entries(map, 1024);
-	}
-}
-
-#define LOG_STATISTICS 4 /* BPF_LOG_STATS of linux/bpf_verifier.h, since Linux 5.2 */
-#define LOG_BYTES      65536
-
-/* "processed 424152 insns (limit 1000000) max_states_per_insn ..." */
-static unsigned int walked(const char *log)
-{
-	const char *at = strstr(log, "processed ");
-	unsigned int count = 0;
-
-	return at && sscanf(at, "processed %u insns", &count) == 1 ? count : 0;
-}
-
-static int ask_for_statistics(struct bpf_program *program, char *log, struct mk_error *err)
-{
-	int ret = bpf_program__set_log_level(program, LOG_STATISTICS);
-
-	ret = ret ?: bpf_program__set_log_buf(program, log, LOG_BYTES);
-	return ret < 0 ? mk_error_errno(err, -ret, "cannot ask for the verifier's statistics") : 0;
-}
-
-static int probe_one(const struct mk_node *constants, const char *name, unsigned int *instructions,
-		     struct mk_error *err)
-{
-	cleanup_object struct mk_object *object = NULL;
-	cleanup_free char *log = calloc(1, LOG_BYTES);
-	struct mk_node node = *constants;
-	struct bpf_program *program;
-	int ret;
-
-	if (!log)
-		return mk_error_errno(err, ENOMEM, "cannot probe program '%s'", name);
-
-	node.vxlan_port = htons(4789);
-	object = mk_object_open(&node, err);
-	if (!object)
-		return err->code ? -err->code : -EINVAL;
-	bpf_object__for_each_program(program, mk_object_get(object))
-	{
-		bool wanted = strcmp(bpf_program__name(program), name) == 0;
-
-		ret = bpf_program__set_autoload(program, wanted);
-		if (ret < 0)
-			return mk_error_errno(err, -ret, "cannot choose program '%s'", name);
-		if (wanted)
-			ret = ask_for_statistics(program, log, err);
-		if (ret < 0)
-			return ret;
-	}
-	shrink_maps(mk_object_get(object));
-	ret = mk_object_load(object, err);
-	*instructions = walked(log);
-	if (ret == 0 && *instructions > MK_VERIFIED_INSTRUCTIONS_MAX)
-		return mk_error_set(
-			err, E2BIG,
-			"the verifier walks %u instructions of program '%s', more than %u: use a version of monokube that knows this kernel",
-			*instructions, name, MK_VERIFIED_INSTRUCTIONS_MAX);
-	return ret;
-}
-
-/* Returns the number of failures. */
-static int probe_family(const struct mk_node *node, mk_probe_fn *report, void *ctx,
-			struct mk_error *err)
-{
-	size_t count =
-		mk_node_family(node) == AF_INET6 ? MK_ARRAY_SIZE(mk_programs) : mk_program_count;
-	int failed = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		struct mk_probed probed = { .family = mk_node_family(node),
-					    .program = mk_programs[i].name };
-
-		probed.status = probe_one(node, probed.program, &probed.instructions, err);
-		failed += probed.status < 0;
-		report(ctx, &probed);
-	}
-	return failed;
-}
-
-int mk_object_probe(mk_probe_fn *report, void *ctx, struct mk_error *err)
-{
-	int failed = probe_family(&probe_node_ipv4, report, ctx, err);
-
-	return failed + probe_family(&probe_node_ipv6, report, ctx, err);
 }

@@ -50,9 +50,16 @@ static const struct cut route_key[] = { ADDRESS(mk_route_key, addr) };
 static const struct cut address[] = { { 0, PREFIX_BYTES, true } };
 static const struct cut uplink[] = { ADDRESS(mk_uplink, addr), PADDING(mk_uplink, addr_local, 16) };
 static const struct cut way[] = { ADDRESS(mk_way, next_hop), ADDRESS(mk_way, source) };
+static const struct cut pod_policy[] = { ADDRESS(mk_pod_policy, addr),
+					 PADDING(mk_pod_policy, pad, 4) };
+static const struct cut identity[] = { ADDRESS(mk_policy_identity, counts_as),
+				       PADDING(mk_policy_identity, pad, 4) };
+static const struct cut block_key[] = { ADDRESS(mk_policy_block_key, addr) };
 static const struct cut monitor_settings[] = { ADDRESS(mk_monitor_settings, addr),
 					       PADDING(mk_monitor_settings, pad, 4) };
-static const struct cut drop_event[] = { TUPLE(mk_drop_event, tuple) };
+static const struct cut drop_event[] = { TUPLE(mk_drop_event, tuple),
+					 ADDRESS(mk_drop_event, client),
+					 ADDRESS(mk_drop_event, server) };
 static const struct cut flow_event[] = { TUPLE(mk_flow_event, came), TUPLE(mk_flow_event, goes) };
 static const struct cut node[] = {
 	ADDRESS(mk_node, vtep_addr),	ADDRESS(mk_node, gateway_addr),
@@ -83,7 +90,7 @@ static const struct cut held[] = { FRAGMENT_KEY(mk_held, of.), PADDING(mk_held, 
 static const struct row_form form_tuple = FORM(tuple, mk_tuple, 16);
 static const struct row_form form_session =
 	FORM(session, mk_session, sizeof(struct mk_session) - 2 * PREFIX_BYTES);
-const struct row_form row_form_drop_event = FORM(drop_event, mk_drop_event, 32);
+const struct row_form row_form_drop_event = FORM(drop_event, mk_drop_event, 56);
 const struct row_form row_form_flow_event = FORM(flow_event, mk_flow_event, 56);
 const struct row_form row_form_node =
 	FORM(node, mk_node, sizeof(struct mk_node) - sizeof(node) / sizeof(node[0]) * PREFIX_BYTES);
@@ -105,6 +112,8 @@ static const struct map_form key_forms[] = {
 	{ "routes", FORM(route_key, mk_route_key, 8) },
 	{ "peers", FORM(address, mk_addr, 4) },
 	{ "fragments", FORM(fragment_key, mk_fragment_key, 12) },
+	{ "policy_identities", FORM(address, mk_addr, 4) },
+	{ "policy_blocks", FORM(block_key, mk_policy_block_key, 16) },
 };
 
 static const struct map_form value_forms[] = {
@@ -117,6 +126,8 @@ static const struct map_form value_forms[] = {
 	{ "nat_sessions_kept", FORM(place, mk_session_place, 24) },
 	{ "pods", FORM(pod, mk_pod, 16) },
 	{ "host_ports", FORM(host_port, mk_host_port, 12) },
+	{ "pod_policies", FORM(pod_policy, mk_pod_policy, 32) },
+	{ "policy_identities", FORM(identity, mk_policy_identity, 16) },
 	{ "uplinks", FORM(uplink, mk_uplink, 16) },
 	{ "links", FORM(links, mk_links, 280) },
 	{ "way", FORM(way, mk_way, 16) },

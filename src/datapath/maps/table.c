@@ -222,6 +222,10 @@ static int put(const struct mk_table *table, const void *key, const void *value,
 	if (errno == E2BIG || errno == ENOSPC)
 		return mk_error_set(err, ENOSPC, "map '%s' is full (%u entries)", table->name,
 				    table->max_entries);
+	if (errno == ENOMEM)
+		return mk_error_set(err, ENOMEM,
+				    "the kernel has no memory for another entry of map '%s'",
+				    table->name);
 	return mk_error_errno(err, errno, "cannot write an entry of map '%s'", table->name);
 }
 
@@ -299,13 +303,15 @@ static int next_one_by_one(const struct mk_table *table, struct mk_cursor *curso
 static int next_stored(const struct mk_table *table, struct mk_cursor *cursor, void *keys,
 		       void *values, uint32_t room, struct mk_error *err)
 {
-	uint64_t after[2] = { 0 };
+	uint64_t after[MK_ARRAY_SIZE(cursor->position)] = { 0 };
 	__u32 count = room;
 	int ret;
 
 	if (cursor->done)
 		return 0;
-	if (cursor->one_by_one)
+	/* the token of a trie is its last key, that of a hash the number of a bucket */
+	if (cursor->one_by_one ||
+	    (table->type == BPF_MAP_TYPE_LPM_TRIE && table->stored_key_size > sizeof(after)))
 		return next_one_by_one(table, cursor, keys, values, room, err);
 	ret = bpf_map_lookup_batch(table->fd, cursor->started ? cursor->position : NULL, after,
 				   keys, values, &count, NULL);

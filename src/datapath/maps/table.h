@@ -80,7 +80,7 @@ mk_must_check int mk_table_each(const struct mk_table *table, mk_table_visit_fn 
 
 /* Read a table in batches, with pauses. Start with a zeroed cursor; `done` marks the end. */
 struct mk_cursor {
-	uint64_t position[2]; /* the kernel's batch token, or the last key */
+	uint64_t position[8]; /* the kernel's batch token; of a map without buckets the last key */
 	uint8_t key[64]; /* as stored */
 	int started, done, one_by_one;
 };

@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/ip.h"
@@ -18,6 +19,9 @@
 #define BEAT_NS	 MK_NS_PER_S
 #define ALIVE_NS (5 * MK_NS_PER_S) /* programs report for this long after the last beat */
 #define PAUSE_MS 50 /* flow events do not wake the poll */
+/* The agent's log takes the drops for some milliseconds, twice a second. */
+#define LOCK_TRIES 20
+#define LOCK_US	   20000
 
 /* ---- program monitor in and out of the chain ------------------------------------------------ */
 
@@ -168,10 +172,13 @@ static int report_drops(const struct following *following, bool on, struct mk_er
 	struct mk_runtime_change change = { .set_report_drops = true, .report_drops = on };
 	int ret = 0;
 
-	for (size_t i = 0; following->reader->drop && i < following->count; i++)
-		if (mk_runtime_change(following->sources[i].source->dir, following->state_dir,
-				      &change, ret < 0 ? NULL : err) < 0)
-			ret = -EINVAL;
+	for (size_t i = 0; following->reader->drop && i < following->count; i++) {
+		int changed =
+			mk_runtime_change(following->sources[i].source->dir, following->state_dir,
+					  &change, ret < 0 ? NULL : err);
+
+		ret = ret ?: changed < 0 ? changed : 0;
+	}
 	return ret;
 }
 
@@ -307,11 +314,27 @@ static void add_source(struct following *following, struct mk_monitor_source *so
 								    .following = following };
 }
 
+static int lock_events(const char *state_dir, struct mk_error *err)
+{
+	return mk_state_lock(state_dir, MK_LOCK_DROPS, LOCK_EX | LOCK_NB, err);
+}
+
+static int lock_patiently(const char *state_dir, struct mk_error *err)
+{
+	int lock = lock_events(state_dir, err);
+
+	for (int i = 0; lock == -EWOULDBLOCK && i < LOCK_TRIES; i++) {
+		usleep(LOCK_US);
+		lock = lock_events(state_dir, err);
+	}
+	return lock;
+}
+
 int mk_monitor_follow(struct mk_monitor_source *sources, size_t count, const char *state_dir,
 		      struct mk_monitor_reader *reader, const volatile int *stop,
 		      struct mk_error *err)
 {
-	cleanup_close int lock = mk_state_lock(state_dir, MK_LOCK_DROPS, LOCK_EX | LOCK_NB, err);
+	cleanup_close int lock = lock_patiently(state_dir, err);
 	struct following following = { .state_dir = state_dir,
 				       .reader = reader,
 				       .started_ns = mk_time_monotonic_ns() };
@@ -336,10 +359,33 @@ int mk_monitor_follow(struct mk_monitor_source *sources, size_t count, const cha
 	return ret;
 }
 
-int mk_monitor_reset_stale(const char *bpf_dir, const char *state_dir, struct mk_error *err)
+int mk_monitor_take_drops(struct mk_monitor_source *sources, size_t count, const char *state_dir,
+			  struct mk_monitor_reader *reader, uint64_t since_ns, struct mk_error *err)
 {
-	cleanup_close int lock = mk_state_lock(state_dir, MK_LOCK_DROPS, LOCK_EX | LOCK_NB, err);
-	struct mk_runtime_change change = { .set_report_drops = true, .report_drops = false };
+	cleanup_close int lock = lock_events(state_dir, err);
+	struct following following = { .state_dir = state_dir,
+				       .reader = reader,
+				       .started_ns = since_ns };
+	struct ring_buffer *ring = NULL;
+	int ret;
+
+	if (lock < 0)
+		return lock == -EWOULDBLOCK ? 1 : lock;
+	for (size_t i = 0; i < count; i++)
+		add_source(&following, &sources[i]);
+	ret = open_rings(&ring, &following, err);
+	ret = ret ?: report_drops(&following, true, err);
+	if (ret == 0 && ring && ring_buffer__consume(ring) < 0)
+		ret = mk_error_set(err, EIO, "cannot read the ring buffers");
+	ring_buffer__free(ring);
+	return ret;
+}
+
+int mk_monitor_reset_stale(const char *bpf_dir, const char *state_dir, bool takes_drops,
+			   struct mk_error *err)
+{
+	cleanup_close int lock = lock_events(state_dir, err);
+	struct mk_runtime_change change = { .set_report_drops = !takes_drops };
 	int drops, flows;
 
 	if (lock == -EWOULDBLOCK)

@@ -5,6 +5,7 @@
 #ifndef MK_DATAPATH_MONITOR_MONITOR_H
 #define MK_DATAPATH_MONITOR_MONITOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "monokube/abi.h"
@@ -31,9 +32,16 @@ mk_must_check int mk_monitor_follow(struct mk_monitor_source *sources, size_t co
 				    const char *state_dir, struct mk_monitor_reader *reader,
 				    const volatile int *stop, struct mk_error *err);
 
-/* Reset the settings that a killed reader left behind, so that programs stop reporting drops and
- * flows. Returns 1 if there were any. */
+/* For a process that must not wait: pass the drops since @since_ns (CLOCK_MONOTONIC) that no reader
+ * has taken, and return. From the first call on, the programs report drops. What the ring buffers
+ * have no space for between two calls is lost. Returns 1 if another process reads them now. */
+mk_must_check int mk_monitor_take_drops(struct mk_monitor_source *sources, size_t count,
+					const char *state_dir, struct mk_monitor_reader *reader,
+					uint64_t since_ns, struct mk_error *err);
+
+/* Reset the settings that a killed reader left behind, so that programs stop reporting flows and,
+ * unless @takes_drops, drops. Returns 1 if there were any. */
 mk_must_check int mk_monitor_reset_stale(const char *bpf_dir, const char *state_dir,
-					 struct mk_error *err);
+					 bool takes_drops, struct mk_error *err);
 
 #endif

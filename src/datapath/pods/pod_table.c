@@ -61,21 +61,29 @@ int mk_pod_table_get(const struct mk_table *table, const struct mk_addr *addr, s
 	return ret;
 }
 
-int mk_pod_table_put(const struct mk_table *table, const struct mk_pod *pod, struct mk_error *err)
+int pod_table_check_slot(const struct mk_table *table, const struct mk_addr *addr,
+			 struct mk_error *err)
 {
-	__u32 slot = slot_of(table, &pod->addr);
 	char text[MK_IP_STRLEN], other[MK_IP_STRLEN];
 	struct mk_pod holder;
-	int ret = mk_table_get(table, &slot, &holder, err);
+	int ret = pod_table_holder(table, addr, &holder, err);
 
 	if (ret < 0)
-		return ret;
-	if (!is_free(&holder) && !mk_addr_eq(&holder.addr, &pod->addr))
+		return ret == -ENOENT ? 0 : ret;
+	if (!mk_addr_eq(&holder.addr, addr))
 		return mk_error_set(
 			err, EEXIST,
 			"in map '%s' pod %s of an earlier pod CIDR has the slot of %s: delete that pod",
-			table->name, format(&holder.addr, other), format(&pod->addr, text));
-	return mk_table_put(table, &slot, pod, err);
+			table->name, format(&holder.addr, other), format(addr, text));
+	return 0;
+}
+
+int mk_pod_table_put(const struct mk_table *table, const struct mk_pod *pod, struct mk_error *err)
+{
+	__u32 slot = slot_of(table, &pod->addr);
+	int ret = pod_table_check_slot(table, &pod->addr, err);
+
+	return ret ?: mk_table_put(table, &slot, pod, err);
 }
 
 int pod_table_delete(const struct mk_table *table, const struct mk_addr *addr, struct mk_error *err)

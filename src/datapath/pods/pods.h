@@ -40,8 +40,17 @@ mk_must_check int mk_pods_get(struct mk_pods *pods, const struct mk_ip *ip, stru
  * CIDR). Then @ip must not be assigned. */
 mk_must_check int mk_pods_holder(struct mk_pods *pods, const struct mk_ip *ip, struct mk_pod *pod,
 				 struct mk_error *err);
+/* Delete the entry and the sets. 0 also if there are none. */
 mk_must_check int mk_pods_delete(struct mk_pods *pods, const struct mk_ip *ip,
-				 struct mk_error *err); /* 0 also if there is none */
+				 struct mk_error *err);
+/* Write the sets of policies of a new pod: before its entry and before its device is up. */
+mk_must_check int mk_pods_put_policies(struct mk_pods *pods, const struct mk_ip *ip, int ifindex,
+				       const uint64_t sets[MK_POLICY_DIRECTIONS],
+				       struct mk_error *err);
+/* -ENOENT: the pod has none. All open: it has open ones, or a version without policies made the
+ * tables. */
+mk_must_check int mk_pods_get_policies(struct mk_pods *pods, const struct mk_ip *ip, int ifindex,
+				       uint64_t sets[MK_POLICY_DIRECTIONS], struct mk_error *err);
 /* Visit every entry; the visitor may delete what it visits. */
 mk_must_check int mk_pods_each(struct mk_pods *pods,
 			       int (*visit)(void *ctx, const struct mk_ip *ip,
@@ -54,5 +63,10 @@ mk_must_check int mk_pods_attach(struct mk_pods *pods, struct mk_nl *nl, int ifi
 /* Is the pod hook's current program attached there? 1, 0 or an error. */
 mk_must_check int mk_pods_attached(struct mk_pods *pods, struct mk_nl *nl, int ifindex,
 				   struct mk_error *err);
+/* The same for the host's end of a function pod's port, and its program. */
+mk_must_check int mk_pods_attach_port(struct mk_pods *pods, struct mk_nl *nl, int ifindex,
+				      struct mk_error *err);
+mk_must_check int mk_pods_attached_port(struct mk_pods *pods, struct mk_nl *nl, int ifindex,
+					struct mk_error *err);
 
 #endif

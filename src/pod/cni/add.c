@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "pod/endpoint/endpoint.h"
+#include "pod/endpoint/function.h"
 #include "pod/endpoint/port_mappings.h"
 #include "pod/ipam/ipam.h"
 
@@ -19,8 +20,12 @@ static const char setup_failed[] = "cannot set up the pod's network";
 struct adding {
 	const struct mk_cni_args *args;
 	const struct mk_cni_conf *conf;
+	struct mk_cni_pod pod; /* policies apply to it: a further interface has none */
+	bool is_further;
+	struct mk_cni_policies policies;
 	struct mk_cni_port_mappings mappings;
 	struct mk_cni_bandwidth bandwidth;
+	struct mk_cni_function function;
 	struct mk_cni_node node;
 	int netns_fd;
 	struct mk_nl *pod_nl;
@@ -102,6 +107,9 @@ static int allocate(struct adding *adding, struct mk_error *err)
 		.ifname = adding->args->ifname,
 		.netns = adding->args->netns,
 		.host_ports = ports,
+		.namespace_ = adding->pod.namespace_,
+		.name = adding->pod.name,
+		.uid = adding->pod.uid,
 	};
 	cleanup_ipam struct mk_ipam *ipam = mk_ipam_open(adding->conf->state_dir, err);
 	int ret;
@@ -229,10 +237,7 @@ static int create_veth(struct adding *adding, struct mk_cni_failure *failure)
 	adding->host_ifindex = link.ifindex;
 	adding->entry = mk_pod_of(&link, &adding->mac);
 	adding->pod_ifindex = link.peer_ifindex; /* the index in the pod's namespace */
-	ret = mk_cni_is_further(adding->pod_nl, adding->conf, adding->pod_ifindex, err);
-	if (ret < 0)
-		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
-	if (ret == 1)
+	if (adding->is_further)
 		adding->table = mk_cni_pod_table(adding->pod_ifindex);
 	return 0;
 }
@@ -277,6 +282,22 @@ static int silence_ipv6(const char *ifname, struct mk_error *err)
 	return ret == -ENOENT ? 0 : ret; /* a kernel without IPv6 */
 }
 
+/* The sets of policies first: programs take a pod without sets for pending. */
+static int put_entries(struct adding *adding, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret >= 0 && i < adding->conf->network_count; i++) {
+		const struct mk_ip *ip = &adding->ips[i];
+
+		ret = mk_pods_put_policies(adding->node.pods, ip, adding->host_ifindex,
+					   adding->policies.sets[i], err);
+		if (ret >= 0)
+			ret = mk_pods_put(adding->node.pods, ip, &adding->entry, err);
+	}
+	return ret;
+}
+
 /* Set the device up last. The pod's first packet then finds the program, and the first packet to
  * the pod finds its table entry. */
 static int connect_host(struct adding *adding, struct mk_error *err)
@@ -289,8 +310,8 @@ static int connect_host(struct adding *adding, struct mk_error *err)
 		ret = limit_bandwidth(adding, err);
 	if (ret >= 0)
 		ret = mk_pods_attach(adding->node.pods, adding->node.nl, adding->host_ifindex, err);
-	for (size_t i = 0; ret >= 0 && i < adding->conf->network_count; i++)
-		ret = mk_pods_put(adding->node.pods, &adding->ips[i], &adding->entry, err);
+	if (ret >= 0)
+		ret = put_entries(adding, err);
 	if (ret >= 0)
 		ret = mk_nl_link_change(adding->node.nl, adding->host_ifindex, &up, err);
 	return ret;
@@ -385,6 +406,26 @@ static int configure_pod(struct adding *adding, struct mk_error *err)
 	return ret;
 }
 
+/* Is this a further interface of its pod (Multus)? A device that an unfinished ADD has left is not
+ * the first interface. Policies are for the first one, so the address file of another names no
+ * Pod. */
+static int find_pod(struct adding *adding, struct mk_error *err)
+{
+	struct mk_link leftover = { 0 };
+	int ret = mk_nl_link_get(adding->node.nl, adding->host_name, &leftover, err);
+
+	if (ret < 0 && ret != -ENODEV)
+		return ret;
+	ret = mk_cni_is_further(adding->pod_nl, adding->conf, leftover.peer_ifindex, err);
+	if (ret < 0)
+		return ret;
+	adding->is_further = ret;
+	if (!adding->is_further)
+		mk_cni_pod_read(&adding->pod, getenv("CNI_ARGS"));
+	return mk_cni_policies_find(&adding->node, adding->conf, &adding->pod, &adding->policies,
+				    err);
+}
+
 /* ---- the verb -------------------------------------------------------------------------------- */
 
 static int open_all(struct adding *adding, struct mk_cni_failure *failure)
@@ -407,8 +448,33 @@ static int open_all(struct adding *adding, struct mk_cni_failure *failure)
 	return adding->pod_nl ? 0 : -1;
 }
 
+static struct mk_cni_port_site site_of(const struct adding *adding,
+				       char pod_name[MK_CNI_POD_NAME_BYTES])
+{
+	return (struct mk_cni_port_site){
+		.node = &adding->node,
+		.conf = adding->conf,
+		.pod_nl = adding->pod_nl,
+		.netns_fd = adding->netns_fd,
+		.container_id = adding->args->container_id,
+		.ifname = adding->args->ifname,
+		.pod_name = mk_cni_pod_name(getenv("CNI_ARGS"), pod_name),
+		.ips = adding->ips,
+	};
+}
+
+static int make_ports(struct adding *adding, struct mk_cni_failure *failure)
+{
+	char pod_name[MK_CNI_POD_NAME_BYTES];
+	const struct mk_cni_port_site site = site_of(adding, pod_name);
+
+	return mk_cni_ports_make(&site, &adding->function, failure);
+}
+
 static int print_result(const struct adding *adding, struct mk_error *err)
 {
+	char pod_name[MK_CNI_POD_NAME_BYTES];
+	const struct mk_cni_port_site site = site_of(adding, pod_name);
 	struct mk_cni_result result = {
 		.version = adding->conf->version,
 		.host_name = adding->host_name,
@@ -419,7 +485,7 @@ static int print_result(const struct adding *adding, struct mk_error *err)
 		.ip_count = adding->conf->network_count,
 		.device_mtu_bytes = MK_POD_DEVICE_MTU_BYTES,
 		.dns = adding->conf->dns,
-		.is_further = adding->table != 0,
+		.is_further = adding->is_further,
 	};
 
 	for (size_t i = 0; i < result.ip_count; i++) {
@@ -428,6 +494,7 @@ static int print_result(const struct adding *adding, struct mk_error *err)
 		result.default_mtu_bytes[i] =
 			mk_cni_default_mtu(adding->conf, adding->ips[i].family);
 	}
+	mk_cni_ports_tell(&site, &adding->function, &result);
 	return mk_cni_print(mk_cni_result_json(&result), err);
 }
 
@@ -438,6 +505,8 @@ static int make(struct adding *adding, struct mk_cni_failure *failure)
 		return -1;
 	if (connect_host(adding, &failure->cause) < 0 || configure_pod(adding, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
+	if (make_ports(adding, failure) < 0)
+		return -1;
 	/* last, so that no traffic comes for half a pod */
 	if (mk_cni_port_mappings_claim(&adding->node, adding->args, &adding->mappings, adding->ips,
 				       adding->host_ifindex, failure) < 0)
@@ -472,12 +541,14 @@ int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	    mk_cni_conf_read_network(conf, failure) < 0 ||
 	    mk_cni_port_mappings_read(&adding.mappings, conf, failure) < 0 ||
 	    mk_cni_bandwidth_read(&adding.bandwidth, conf, failure) < 0 ||
+	    mk_cni_function_read(&adding.function, conf, args->ifname, failure) < 0 ||
 	    open_all(&adding, failure) < 0)
 		return -1;
-	if (mk_cni_port_mappings_leave_own(&adding.node, args, &adding.mappings, &failure->cause) <
-	    0)
-		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
 	mk_cni_host_name(conf->veth_prefix, args->container_id, args->ifname, adding.host_name);
+	if (find_pod(&adding, &failure->cause) < 0 ||
+	    mk_cni_port_mappings_leave_own(&adding.node, args, &adding.mappings, &failure->cause) <
+		    0)
+		return mk_cni_fail(failure, MK_CNI_SETUP_FAILED, setup_failed);
 	ret = allocate(&adding, &failure->cause);
 	if (ret == -EEXIST) {
 		if (allocate_again(&adding, failure) < 0)

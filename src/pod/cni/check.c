@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "pod/endpoint/endpoint.h"
+#include "pod/endpoint/function.h"
 #include "pod/endpoint/port_mappings.h"
 #include "pod/ipam/ipam.h"
 
@@ -43,6 +44,7 @@ struct checking {
 	const struct mk_cni_conf *conf;
 	struct mk_cni_port_mappings mappings;
 	struct mk_cni_bandwidth bandwidth;
+	struct mk_cni_function function;
 	struct mk_cni_node node;
 	struct mk_nl *pod_nl;
 	int netns_fd;
@@ -196,6 +198,24 @@ static int check_entry(struct checking *checking, struct mk_error *err)
 	else if (checking->bandwidth.ingress.rate_bytes && !pod.shaped)
 		find(&checking->findings, "map 'pods' bypasses the ingress limit of %s", text);
 	return 0;
+}
+
+/* What is applied to the pod is the agent's matter, and may be pending. */
+static int check_policies(struct checking *checking, struct mk_error *err)
+{
+	uint64_t sets[MK_POLICY_DIRECTIONS];
+	struct mk_error why = { 0 };
+	int ret;
+
+	if (!checking->host_ifindex)
+		return 0;
+	ret = mk_pods_get_policies(checking->node.pods, checking->ip, checking->host_ifindex, sets,
+				   &why);
+	if (ret == -ENOENT)
+		find(&checking->findings, "%s", mk_error_text(&why));
+	else if (ret < 0)
+		*err = why;
+	return ret == -ENOENT ? 0 : ret;
 }
 
 static int check_program(struct checking *checking, struct mk_error *err)
@@ -443,7 +463,7 @@ static int check_address(struct checking *checking, const struct mk_cni_network 
 	checking->ip = &checking->ips[checking->ips[0].family != family];
 	checking->addr_found = checking->neigh_found = false;
 	memset(checking->route_found, 0, sizeof(checking->route_found));
-	ret = check_entry(checking, err);
+	ret = check_entry(checking, err) ?: check_policies(checking, err);
 	return ret < 0 || !checking->pod_ifindex ? ret : check_pod(checking, err);
 }
 
@@ -455,6 +475,29 @@ static int check_addresses(struct checking *checking, struct mk_error *err)
 	for (size_t i = 0; ret == 0 && i < conf->network_count; i++)
 		ret = check_address(checking, &conf->networks[i], err);
 	return ret;
+}
+
+/* ---- ports of a function pod ----------------------------------------------------------------- */
+
+static void find_text(void *ctx, const char *text)
+{
+	find(ctx, "%s", text);
+}
+
+static int check_ports(struct checking *checking, struct mk_error *err)
+{
+	const struct mk_cni_port_site site = {
+		.node = &checking->node,
+		.conf = checking->conf,
+		.pod_nl = checking->pod_nl,
+		.netns_fd = checking->netns_fd,
+		.container_id = checking->args->container_id,
+		.ifname = checking->args->ifname,
+		.pod_name = "",
+		.ips = checking->ips,
+	};
+
+	return mk_cni_ports_check(&site, &checking->function, find_text, &checking->findings, err);
 }
 
 /* ---- the verb -------------------------------------------------------------------------------- */
@@ -524,6 +567,7 @@ int mk_cni_check(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	if (mk_cni_conf_read_network(conf, failure) < 0 ||
 	    mk_cni_port_mappings_read(&checking.mappings, conf, failure) < 0 ||
 	    mk_cni_bandwidth_read(&checking.bandwidth, conf, failure) < 0 ||
+	    mk_cni_function_read(&checking.function, conf, args->ifname, failure) < 0 ||
 	    open_all(&checking, failure) < 0 || find_address(&checking, failure) < 0)
 		return -1;
 	if (name_device(&checking, failure) < 0)
@@ -532,7 +576,8 @@ int mk_cni_check(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 	if (check_host(&checking, &failure->cause) < 0 ||
 	    check_host_ports(&checking, &failure->cause) < 0 ||
 	    check_addresses(&checking, &failure->cause) < 0 ||
-	    check_bandwidth(&checking, &failure->cause) < 0)
+	    check_bandwidth(&checking, &failure->cause) < 0 ||
+	    check_ports(&checking, &failure->cause) < 0)
 		return mk_cni_fail(failure, MK_CNI_IO_FAILURE,
 				   "cannot check the container's network");
 	if (!checking.findings.used)

@@ -11,7 +11,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "pod/cni/loopback.h"
+#include "pod/cni/cni_internal.h"
 #include "pod/endpoint/endpoint.h"
 #include "pod/ipam/ipam.h"
 #include "pod/request/calls.h"
@@ -111,7 +111,8 @@ static int run_verb(const struct verb *verb, const char **version, struct mk_cni
 		return -1;
 	if (cni_is_loopback(&conf))
 		return cni_loopback(verb->command, &args, &conf, failure);
-	ret = verb->run(&args, &conf, failure);
+	ret = cni_is_port(&conf) ? cni_port(verb->command, &args, &conf, failure)
+				 : verb->run(&args, &conf, failure);
 	mk_cni_calls_add(conf.bpf_dir, verb->command, ret < 0, mk_time_monotonic_ns() - started_ns);
 	return ret;
 }

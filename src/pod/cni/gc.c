@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "pod/endpoint/endpoint.h"
+#include "pod/endpoint/function.h"
 #include "pod/endpoint/restore.h"
 #include "pod/ipam/ipam.h"
 
@@ -58,6 +59,17 @@ static bool is_valid_owner(const struct collecting *collecting, const char *cont
 	for (size_t i = 0; i < valid_count(collecting); i++) {
 		if (strcmp(valid_string(collecting, i, "containerID"), container_id) == 0 &&
 		    strcmp(valid_string(collecting, i, "ifname"), ifname) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Does the port belong to a pod of the list? */
+static bool is_valid_port(const struct collecting *collecting, const struct mk_link *link)
+{
+	for (size_t i = 0; i < valid_count(collecting); i++) {
+		if (mk_cni_is_port_of(link, valid_string(collecting, i, "containerID"),
+				      valid_string(collecting, i, "ifname")))
 			return true;
 	}
 	return false;
@@ -138,6 +150,12 @@ static int remove_device(void *ctx, const struct mk_link *link)
 	struct collecting *collecting = ctx;
 	struct mk_error err;
 
+	if (mk_port_of(link, NULL, NULL)) {
+		if (!is_valid_port(collecting, link))
+			remember(collecting,
+				 mk_nl_link_delete(collecting->node->nl, link->name, &err), &err);
+		return 0;
+	}
 	if (!mk_cni_is_pod_device(collecting->veth_prefix, link) ||
 	    is_valid_device(collecting, link))
 		return 0;

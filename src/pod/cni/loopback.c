@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pod/cni/loopback.h"
+#include "pod/cni/cni_internal.h"
 
 #include <net/if.h>
 #include <string.h>

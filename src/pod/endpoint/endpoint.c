@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pod/endpoint/endpoint_internal.h"
+#include "pod/endpoint/function_internal.h"
 #include "pod/ipam/ipam.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -291,6 +292,8 @@ int mk_cni_endpoint_remove(struct mk_cni_node *node, const char *container_id, c
 	int ret = mk_cni_device_find(node->nl, node->veth_prefix, container_id, ifname, &link, err);
 
 	ret = ret ?: cni_port_mappings_remove(node, NULL, link.ifindex, err);
+	if (ret == 0 || ret == -ENODEV)
+		ret = cni_ports_remove(node, container_id, ifname, err) ?: ret;
 	ret = ret ?: mk_pod_device_remove(node->nl, node->bpf_dir, &link, err);
 	if (ret < 0 && ret != -ENODEV)
 		return ret;

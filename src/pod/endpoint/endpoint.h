@@ -98,6 +98,16 @@ mk_must_check int mk_cni_netns_open(const char *path, struct mk_cni_failure *fai
 struct mk_nl *mk_cni_netns_nl(const struct mk_nl *home, const char *path, int netns_fd,
 			      struct mk_cni_failure *failure);
 
+/* Which sets of policies (struct mk_pod_policy) a pod has, by network of the configuration. */
+struct mk_cni_policies {
+	uint64_t sets[MK_FAMILIES][MK_POLICY_DIRECTIONS];
+};
+/* Find those of a new pod. If they are not known, wait at most 500 ms for a running agent. If they
+ * stay unknown, the pod is pending, and the log says why. Waiting reopens node->pods. */
+mk_must_check int mk_cni_policies_find(struct mk_cni_node *node, const struct mk_cni_conf *conf,
+				       const struct mk_cni_pod *pod,
+				       struct mk_cni_policies *policies, struct mk_error *err);
+
 /* ADD: create the endpoint, print the result. A failure leaves nothing behind. */
 mk_must_check int mk_cni_add(const struct mk_cni_args *args, struct mk_cni_conf *conf,
 			     struct mk_cni_failure *failure);

@@ -13,8 +13,9 @@
 #include "pod/ipam/ipam.h"
 #include "pod/endpoint/endpoint.h"
 
-/* Restore the entry of every allocated address whose pod has the host's end of its veth pair. Cheap
- * if nothing is missing: no address file is read. While an ADD or DEL is running, do nothing.
+/* Restore the entry of every allocated address whose pod has the host's end of its veth pair, and
+ * its sets in map pod_policies: those that ADD would find, without waiting. Cheap if nothing is
+ * missing: no address file is read. While an ADD or DEL is running, do nothing.
  *
  * Set *@in_vain if entries are missing but none could be restored. Either the device is missing
  * too, which the reaper handles, or another pod has the slot in map pods, which the log says.
@@ -42,6 +43,15 @@ mk_must_check int mk_cni_each_lost_pod(const char *state_dir, const char *bpf_di
 						     const struct mk_pod *entry,
 						     const struct mk_ipam_owner *owner),
 				       void *ctx, struct mk_error *err);
+
+/* Visit every sandbox of this node, by its address files, as they are now: no lock is taken. The
+ * second address is owner->second. @ifindex is that of the host's end; 0: ADD has not made the
+ * entry in map pods yet, or it was lost, so look again. A container of no Pod and a further
+ * interface have no owner->namespace_: policies do not cover them. */
+typedef int mk_cni_sandbox_fn(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner,
+			      int ifindex);
+mk_must_check int mk_cni_each_sandbox(const char *state_dir, const char *bpf_dir,
+				      mk_cni_sandbox_fn *visit, void *ctx, struct mk_error *err);
 
 /* Addresses whose container disappeared without DEL: the runtime's state was lost, or the node
  * rebooted. The agent calls this. The CNI verb GC knows more, but few runtimes call it. */

@@ -58,31 +58,63 @@ struct mk_ipam_slot *ipam_slot_get(struct mk_ipam *ipam, const struct mk_ip *ip,
 void ipam_slot_drop(struct mk_ipam *ipam, struct mk_ipam_slot *slot)
 {
 	HASH_DEL(ipam->slots, slot);
-	free(slot->container_id);
+	free(slot->text);
 	free(slot);
+}
+
+/* ---- owners ---------------------------------------------------------------------------------- */
+
+/* The lines of an address's file. The last three are those of a Pod's sandbox. */
+enum { CONTAINER, IFNAME, NETNS, HOST_PORTS, UID, NAMESPACE, NAME, LINES };
+
+/* Cut @text into its lines, each of which ends with a newline. Returns their number; 0: there are
+ * none, more than LINES, or one without a newline. */
+static size_t split(char *text, const char *lines[LINES])
+{
+	size_t count = 0;
+
+	for (char *end; *text; text = end + 1) {
+		end = strchr(text, '\n');
+		if (!end || count == LINES)
+			return 0;
+		*end = '\0';
+		lines[count++] = text;
+	}
+	return count;
+}
+
+static bool is_owner(const char *const lines[LINES], size_t count)
+{
+	if (count <= NETNS || !lines[CONTAINER][0] || !lines[IFNAME][0])
+		return false;
+	if (count == LINES)
+		return lines[NAMESPACE][0] && lines[NAME][0];
+	return count <= HOST_PORTS + 1;
+}
+
+void ipam_owner_parse(struct mk_ipam_owner *owner, char *text)
+{
+	const char *lines[LINES] = { "", "", "", "", "", "", "" };
+	static const char *const unknown[LINES] = { "", "", "", "", "", "", "" };
+	const char *const *of = is_owner(lines, split(text, lines)) ? lines : unknown;
+
+	*owner = (struct mk_ipam_owner){
+		.container_id = of[CONTAINER],
+		.ifname = of[IFNAME],
+		.netns = of[NETNS],
+		.host_ports = of[HOST_PORTS],
+		.uid = of[UID],
+		.namespace_ = of[NAMESPACE],
+		.name = of[NAME],
+	};
 }
 
 void ipam_slot_set_owner(struct mk_ipam_slot *slot, char *text)
 {
-	static char nothing[] = "";
-	char *ifname = strchr(text, '\n');
-	char *netns = ifname ? strchr(ifname + 1, '\n') : NULL;
-	char *ports = netns ? strchr(netns + 1, '\n') : NULL;
-	char *end = ports && ports[1] ? strchr(ports + 1, '\n') : ports;
-
-	free(slot->container_id);
-	slot->container_id = text;
-	slot->ifname = slot->netns = slot->host_ports = nothing;
+	free(slot->text);
+	slot->text = text;
 	slot->allocated = true;
-	if (!end || end[1] != '\0' || ifname == text || netns == ifname + 1) {
-		*text = '\0';
-		return;
-	}
-	*ifname = *netns = *ports = *end = '\0';
-	slot->ifname = ifname + 1;
-	slot->netns = netns + 1;
-	if (end != ports)
-		slot->host_ports = ports + 1;
+	ipam_owner_parse(&slot->owner, text);
 }
 
 /* ---- reading the directory ------------------------------------------------------------------- */
@@ -147,12 +179,9 @@ static bool out_of_resources(int code)
 	return code == EMFILE || code == ENFILE || code == ENOMEM;
 }
 
-/* Returns the content of an allocation, "" if it cannot be read (see directory.h);
- * NULL: out of resources. */
-static char *read_owner(struct mk_ipam *ipam, const char *name)
+char *ipam_owner_read(int dir_fd, const char *name)
 {
-	cleanup_close int fd =
-		openat(ipam->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	cleanup_close int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	char text[MK_IPAM_OWNER_BYTES];
 	ssize_t got = -1;
 
@@ -170,13 +199,13 @@ int ipam_slot_read(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct mk_er
 {
 	char name[MK_IPAM_ADDRESS_BYTES], *owner;
 
-	if (!slot->allocated || slot->container_id)
+	if (!slot->allocated || slot->text)
 		return 0;
-	owner = read_owner(ipam, mk_ipam_name(&slot->ip, name));
+	owner = ipam_owner_read(ipam->dir_fd, mk_ipam_name(&slot->ip, name));
 	if (!owner)
 		return mk_error_errno(err, errno, "cannot read '%s/%s'", ipam->path, name);
 	ipam_slot_set_owner(slot, owner);
-	if (!slot->container_id[0])
+	if (!slot->owner.container_id[0])
 		mk_log_warn(
 			"address file without a readable owner, in use until garbage collection path=%s/%s",
 			ipam->path, name);

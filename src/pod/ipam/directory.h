@@ -56,8 +56,8 @@ struct mk_ipam_slot {
 	} key;
 	struct mk_ip ip;
 	bool allocated;
-	/* one block, at container_id, if allocated and read; otherwise NULL */
-	char *container_id, *ifname, *netns, *host_ports;
+	char *text; /* of the file, if allocated and read; otherwise NULL */
+	struct mk_ipam_owner owner; /* its strings are in @text; `second` is not set */
 	bool is_second; /* a pod's second address: set once read_both is */
 	uint64_t sequence; /* number of its last release; 0: none */
 	UT_hash_handle hh;
@@ -88,10 +88,15 @@ struct mk_ipam_slot *ipam_slot_find(struct mk_ipam *ipam, const struct mk_ip *ip
 struct mk_ipam_slot *ipam_slot_get(struct mk_ipam *ipam, const struct mk_ip *ip,
 				   struct mk_error *err);
 void ipam_slot_drop(struct mk_ipam *ipam, struct mk_ipam_slot *slot);
-/* Give the slot the content of an allocation, which it takes over. If the content makes no sense,
- * all strings are empty: the owner is unknown. */
+/* Read the owner from an address file's @text, which is cut into its strings. If @text makes no
+ * sense, all strings are empty: the owner is unknown. */
+void ipam_owner_parse(struct mk_ipam_owner *owner, char *text);
+/* Give the slot the text of an address file, which it takes over. */
 void ipam_slot_set_owner(struct mk_ipam_slot *slot, char *text);
 
+/* Return the text of the address file @name, "" if it cannot be read; NULL: out of resources
+ * (errno). The caller frees it. */
+char *ipam_owner_read(int dir_fd, const char *name);
 /* Read the file of an allocated slot, unless it was read before. Returns 0, or an error that
  * is not the file's fault. */
 int ipam_slot_read(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct mk_error *err);

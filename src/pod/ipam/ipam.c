@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pod/ipam/ipam.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +11,8 @@
 static bool slot_is_of(const struct mk_ipam_slot *slot, const char *container_id,
 		       const char *ifname)
 {
-	return slot->allocated && strcmp(slot->container_id, container_id) == 0 &&
-	       strcmp(slot->ifname, ifname) == 0;
+	return slot->allocated && strcmp(slot->owner.container_id, container_id) == 0 &&
+	       strcmp(slot->owner.ifname, ifname) == 0;
 }
 
 /* Search only the index. Sets *@found, NULL: not in the index. Returns 0, or an error. */
@@ -212,24 +211,35 @@ static int claim_slot(struct mk_ipam *ipam, const struct mk_ip *ip,
 	return 0;
 }
 
-static const char *ports_of(const struct mk_ipam_owner *owner)
+static const char *text_of(const char *text)
 {
-	return owner->host_ports ? owner->host_ports : "";
+	return text ? text : "";
+}
+
+/* Format the file's content: without the lines of a Pod if there is none, and then without the
+ * host ports if there are none. */
+static int format_owner(char **text, const struct mk_ipam_owner *owner)
+{
+	const char *ports = text_of(owner->host_ports);
+
+	if (text_of(owner->namespace_)[0])
+		return asprintf(text, "%s\n%s\n%s\n%s\n%s\n%s\n%s\n", owner->container_id,
+				owner->ifname, owner->netns, ports, text_of(owner->uid),
+				owner->namespace_, owner->name);
+	return asprintf(text, "%s\n%s\n%s\n%s%s", owner->container_id, owner->ifname, owner->netns,
+			ports, ports[0] ? "\n" : "");
 }
 
 static int claim(struct mk_ipam *ipam, const struct mk_ipam_pool *pool, const struct mk_ip *ip,
 		 const struct mk_ipam_owner *wanted, struct mk_error *err)
 {
-	struct mk_ipam_owner own = *wanted, *owner = &own;
-	const char *ports = ports_of(owner);
+	struct mk_ipam_owner owner = *wanted;
 	char *text;
 
-	own.second = mk_ipam_pool_second(pool, ip);
-
-	if (asprintf(&text, "%s\n%s\n%s\n%s%s", owner->container_id, owner->ifname, owner->netns,
-		     ports, ports[0] ? "\n" : "") < 0)
+	owner.second = mk_ipam_pool_second(pool, ip);
+	if (format_owner(&text, &owner) < 0)
 		return mk_error_errno(err, ENOMEM, "address table");
-	return claim_slot(ipam, ip, owner, text, err);
+	return claim_slot(ipam, ip, &owner, text, err);
 }
 
 int mk_ipam_hold(struct mk_ipam *ipam, const struct mk_ip *ip, struct mk_error *err)
@@ -251,18 +261,22 @@ bool mk_ipam_next(struct mk_ipam *ipam, const struct mk_ipam_pool *pool, struct 
 	return choose(ipam, pool, ip, &in_use);
 }
 
-static bool is_line(const char *text)
-{
-	return strchr(text, '\n') == NULL;
-}
-
 static int check_owner(const struct mk_ipam_owner *owner, struct mk_error *err)
 {
-	if (owner->container_id[0] && owner->ifname[0] && is_line(owner->container_id) &&
-	    is_line(owner->ifname) && is_line(owner->netns) && is_line(ports_of(owner)) &&
-	    strlen(owner->container_id) + strlen(owner->ifname) + strlen(owner->netns) +
-			    strlen(ports_of(owner)) + 5 <
-		    MK_IPAM_OWNER_BYTES)
+	const char *const lines[] = {
+		owner->container_id,	    owner->ifname,	 owner->netns,
+		text_of(owner->host_ports), text_of(owner->uid), text_of(owner->namespace_),
+		text_of(owner->name),
+	};
+	bool sensible = owner->container_id[0] && owner->ifname[0] &&
+			!text_of(owner->namespace_)[0] == !text_of(owner->name)[0];
+	size_t bytes = 1;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(lines); i++) {
+		sensible = sensible && !strchr(lines[i], '\n');
+		bytes += strlen(lines[i]) + 1;
+	}
+	if (sensible && bytes <= MK_IPAM_OWNER_BYTES)
 		return 0;
 	return mk_error_set(
 		err, EINVAL,
@@ -299,7 +313,7 @@ const char *mk_ipam_netns(struct mk_ipam *ipam, const struct mk_ip *ip)
 {
 	const struct mk_ipam_slot *slot = ipam_slot_find(ipam, ip);
 
-	return slot && slot->allocated && slot->netns ? slot->netns : "";
+	return slot && slot->allocated && slot->text ? slot->owner.netns : "";
 }
 
 int mk_ipam_find(struct mk_ipam *ipam, const char *container_id, const char *ifname,
@@ -373,8 +387,8 @@ static int slot_release(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct 
 	ipam->last_sequence = slot->sequence = sequence;
 	drop_second(ipam, slot);
 	slot->allocated = false;
-	if (slot->container_id) /* otherwise mk_ipam_repair() finds the stale entry */
-		ipam_owner_remove(ipam, slot->container_id, slot->ifname);
+	if (slot->text) /* otherwise mk_ipam_repair() finds the stale entry */
+		ipam_owner_remove(ipam, slot->owner.container_id, slot->owner.ifname);
 	return 0;
 }
 
@@ -415,92 +429,14 @@ int mk_ipam_each(struct mk_ipam *ipam,
 	if (ret < 0)
 		return ret;
 	HASH_ITER(hh, ipam->slots, slot, next) {
-		const struct mk_ipam_owner owner = {
-			.container_id = slot->container_id,
-			.ifname = slot->ifname,
-			.netns = slot->netns,
-			.host_ports = slot->host_ports,
-			.second = ipam_second_of(ipam, slot),
-		};
+		struct mk_ipam_owner owner = slot->owner;
 
 		if (!slot->allocated)
 			continue;
+		owner.second = ipam_second_of(ipam, slot);
 		ret = visit(ctx, &slot->ip, &owner);
 		if (ret < 0)
 			return ret;
 	}
 	return 0;
-}
-
-/* ---- without the lock ------------------------------------------------------------------------ */
-
-struct any {
-	bool (*visit)(void *ctx, const struct mk_ip *ip);
-	void *ctx;
-	DIR *dir; /* of the addresses */
-};
-
-static bool any_first(const struct any *any, const char *name)
-{
-	struct mk_ip ip;
-
-	return ipam_name_parse(name, &ip) == 0 && any->visit(any->ctx, &ip);
-}
-
-/* @name is in .both. */
-static bool any_second(const struct any *any, int both_fd, const char *name)
-{
-	char container_id[MK_IPAM_BOTH_BYTES];
-	struct mk_ip second;
-
-	return faccessat(dirfd(any->dir), name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       ipam_both_read(both_fd, name, container_id, &second) &&
-	       any->visit(any->ctx, &second);
-}
-
-static bool any_in_both(const struct any *any)
-{
-	cleanup_closedir DIR *both = NULL;
-	cleanup_close int fd = openat(dirfd(any->dir), MK_IPAM_BOTH,
-				      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	const struct dirent *entry;
-	bool found = false;
-
-	both = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!both)
-		return false;
-	mk_steal_fd(&fd);
-	while (!found && (entry = readdir(both)))
-		found = any_second(any, dirfd(both), entry->d_name);
-	return found;
-}
-
-bool mk_ipam_any(const char *state_dir, bool (*visit)(void *ctx, const struct mk_ip *ip), void *ctx)
-{
-	char path[PATH_MAX];
-	cleanup_closedir DIR *dir = NULL;
-	struct any any = { .visit = visit, .ctx = ctx };
-	const struct dirent *entry;
-	bool found = false;
-
-	if (snprintf(path, sizeof(path), "%s/ipam", state_dir) < (int)sizeof(path))
-		any.dir = dir = opendir(path);
-	while (dir && !found && (entry = readdir(dir)))
-		found = any_first(&any, entry->d_name);
-	return found || (dir && any_in_both(&any));
-}
-
-struct mk_ip mk_ipam_peek_second(const char *state_dir, const struct mk_ip *ip,
-				 const char *container_id)
-{
-	char path[PATH_MAX], name[MK_IPAM_ADDRESS_BYTES], owner[MK_IPAM_BOTH_BYTES];
-	cleanup_close int fd = -1;
-	struct mk_ip second;
-
-	if (snprintf(path, sizeof(path), "%s/ipam/" MK_IPAM_BOTH, state_dir) < (int)sizeof(path))
-		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0 && ipam_both_read(fd, mk_ipam_name(ip, name), owner, &second) &&
-	    strcmp(owner, container_id) == 0)
-		return second;
-	return (struct mk_ip){ 0 };
 }

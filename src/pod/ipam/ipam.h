@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/pod/ipam/ipam.h - which container has which address of the node's pod CIDR. One directory
  * (state_dir/ipam) with one lock; an address is a file named after it that holds container id,
- * interface, network namespace and host ports. Every change is one rename: a kill at any instant
- * leaves either the state before or the state after. */
+ * interface, network namespace, host ports and the Pod's name. Every change is one rename: a kill
+ * at any instant leaves either the state before or the state after. */
 #ifndef MK_POD_IPAM_IPAM_H
 #define MK_POD_IPAM_IPAM_H
 
@@ -18,6 +18,8 @@ struct mk_ipam_owner {
 	const char *container_id, *ifname;
 	const char *netns; /* path; "": not known */
 	const char *host_ports; /* host ports to it, read by src/pod/endpoint; NULL or "": none */
+	/* of the Pod, as the runtime gives them; NULL or "": a container of no Pod, or no UID */
+	const char *namespace_, *name, *uid;
 	struct mk_ip second; /* only read: its address of the other family; AF_UNSPEC: none */
 };
 
@@ -81,12 +83,20 @@ mk_must_check int mk_ipam_each(struct mk_ipam *ipam,
 			       int (*visit)(void *ctx, const struct mk_ip *ip,
 					    const struct mk_ipam_owner *owner),
 			       void *ctx, struct mk_error *err);
+
+/* ---- without the lock: address files are replaced by rename ---------------------------------- */
+
+/* As mk_ipam_each(), with the addresses as they are now. A file without a readable owner is left
+ * out. */
+mk_must_check int mk_ipam_peek_each(const char *state_dir,
+				    int (*visit)(void *ctx, const struct mk_ip *ip,
+						 const struct mk_ipam_owner *owner),
+				    void *ctx, struct mk_error *err);
 /* Does @visit return true for any address of the directory, first or second? It sees the names as
- * they are now: no lock is taken, and no file is read. */
+ * they are now, and reads no file. */
 bool mk_ipam_any(const char *state_dir, bool (*visit)(void *ctx, const struct mk_ip *ip),
 		 void *ctx);
-/* Returns the second address of the pod of @container_id at @ip; AF_UNSPEC: none. No lock is
- * taken. */
+/* Returns the second address of the pod of @container_id at @ip; AF_UNSPEC: none. */
 struct mk_ip mk_ipam_peek_second(const char *state_dir, const struct mk_ip *ip,
 				 const char *container_id);
 

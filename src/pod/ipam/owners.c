@@ -119,9 +119,9 @@ static int add_missing(struct mk_ipam *ipam, int owners_fd)
 	int ret = 0;
 
 	HASH_ITER(hh, ipam->slots, slot, next) {
-		if (!slot->allocated || !slot->container_id[0])
+		if (!slot->allocated || !slot->owner.container_id[0])
 			continue;
-		entry_name(slot->container_id, slot->ifname, name);
+		entry_name(slot->owner.container_id, slot->owner.ifname, name);
 		if (!entry_read(owners_fd, name, &ip) || !mk_ip_equal(&ip, &slot->ip))
 			ret = entry_write(owners_fd, name, &slot->ip) ?: ret;
 	}
@@ -137,8 +137,8 @@ static bool entry_is_true(struct mk_ipam *ipam, int owners_fd, const char *name)
 	if (!entry_read(owners_fd, name, &ip))
 		return false;
 	slot = ipam_slot_find(ipam, &ip);
-	return slot && slot->allocated && slot->container_id[0] &&
-	       strcmp(entry_name(slot->container_id, slot->ifname, right), name) == 0;
+	return slot && slot->allocated && slot->owner.container_id[0] &&
+	       strcmp(entry_name(slot->owner.container_id, slot->owner.ifname, right), name) == 0;
 }
 
 static void remove_if_untrue(struct mk_ipam *ipam, int owners_fd, const char *name)
@@ -235,9 +235,9 @@ struct mk_ip ipam_second_of(const struct mk_ipam *ipam, const struct mk_ipam_slo
 	char name[MK_IPAM_ADDRESS_BYTES], container_id[MK_IPAM_BOTH_BYTES];
 	struct mk_ip second;
 
-	if (ipam->both_fd >= 0 && slot->allocated && slot->container_id &&
+	if (ipam->both_fd >= 0 && slot->allocated && slot->text &&
 	    ipam_both_read(ipam->both_fd, mk_ipam_name(&slot->ip, name), container_id, &second) &&
-	    strcmp(container_id, slot->container_id) == 0)
+	    strcmp(container_id, slot->owner.container_id) == 0)
 		return second;
 	return (struct mk_ip){ 0 };
 }

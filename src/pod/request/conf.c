@@ -90,17 +90,35 @@ static const char *cni_arg(const char *args, const char *key, size_t *length)
 	return NULL;
 }
 
+/* Copy the value of @key; "": missing, or longer than names of Kubernetes are. */
+static void copy_arg(char to[MK_CNI_POD_NAME_PART_BYTES], const char *args, const char *key)
+{
+	size_t length = 0;
+	const char *value = cni_arg(args, key, &length);
+
+	if (length >= MK_CNI_POD_NAME_PART_BYTES)
+		length = 0;
+	snprintf(to, MK_CNI_POD_NAME_PART_BYTES, "%.*s", (int)length, value ? value : "");
+}
+
+void mk_cni_pod_read(struct mk_cni_pod *pod, const char *cni_args)
+{
+	copy_arg(pod->namespace_, cni_args, "K8S_POD_NAMESPACE");
+	copy_arg(pod->name, cni_args, "K8S_POD_NAME");
+	copy_arg(pod->uid, cni_args, "K8S_POD_UID");
+	if (!pod->namespace_[0] || !pod->name[0])
+		*pod = (struct mk_cni_pod){ 0 };
+}
+
 const char *mk_cni_pod_name(const char *cni_args, char *name)
 {
-	size_t namespace_length = 0, length = 0;
-	const char *namespace = cni_arg(cni_args, "K8S_POD_NAMESPACE", &namespace_length);
-	const char *pod = cni_arg(cni_args, "K8S_POD_NAME", &length);
+	struct mk_cni_pod pod;
 
+	mk_cni_pod_read(&pod, cni_args);
 	name[0] = '\0';
-	if (namespace && pod && namespace_length && length &&
-	    namespace_length + 1 + length < MK_CNI_POD_NAME_BYTES)
-		snprintf(name, MK_CNI_POD_NAME_BYTES, "%.*s/%.*s", (int)namespace_length, namespace,
-			 (int)length, pod);
+	if (!pod.namespace_[0] || snprintf(name, MK_CNI_POD_NAME_BYTES, "%s/%s", pod.namespace_,
+					   pod.name) >= MK_CNI_POD_NAME_BYTES)
+		name[0] = '\0';
 	return name;
 }
 

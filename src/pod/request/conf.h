@@ -29,6 +29,17 @@ enum mk_cni_need {
 #define MK_CNI_POD_NAME_BYTES 256 /* the most that an interface's alias can hold */
 const char *mk_cni_pod_name(const char *cni_args, char *name);
 
+/* The Pod that a container belongs to, as Kubernetes' runtimes give it; all empty: none. Old
+ * runtimes give no UID. */
+#define MK_CNI_POD_NAME_PART_BYTES 254 /* of each; the longest name of Kubernetes has 253 */
+struct mk_cni_pod {
+	char namespace_[MK_CNI_POD_NAME_PART_BYTES];
+	char name[MK_CNI_POD_NAME_PART_BYTES];
+	char uid[MK_CNI_POD_NAME_PART_BYTES];
+};
+/* Read it from @cni_args. Names that Kubernetes cannot have count as none. */
+void mk_cni_pod_read(struct mk_cni_pod *pod, const char *cni_args);
+
 /* Read the variables that a verb with @needs (enum mk_cni_need) uses. */
 mk_must_check int mk_cni_args_read(struct mk_cni_args *args, unsigned int needs,
 				   struct mk_cni_failure *failure);

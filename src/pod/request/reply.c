@@ -86,7 +86,8 @@ static json_object *finish(json_object *object, bool ok)
 }
 
 static json_object *interface_json(const struct mk_cni_result *result, const char *name,
-				   const struct mk_mac *mac, const char *sandbox, bool *ok)
+				   const struct mk_mac *mac, uint32_t mtu_bytes,
+				   const char *sandbox, bool *ok)
 {
 	json_object *object = json_object_new_object();
 	char text[MK_MAC_STRLEN];
@@ -94,18 +95,40 @@ static json_object *interface_json(const struct mk_cni_result *result, const cha
 	add_string(object, "name", name, ok);
 	add_string(object, "mac", mk_mac_format(mac, text), ok);
 	if (result->version >= MK_CNI_1_1_0)
-		add(object, "mtu", json_object_new_int((int)result->device_mtu_bytes), ok);
+		add(object, "mtu", json_object_new_int((int)mtu_bytes), ok);
 	if (sandbox)
 		add_string(object, "sandbox", sandbox, ok);
 	return object;
 }
 
+static void append_ports(json_object *array, const struct mk_cni_result *result, bool *ok)
+{
+	for (size_t i = 0; i < result->port_count; i++) {
+		const struct mk_cni_result_port *port = &result->ports[i];
+
+		append(array,
+		       interface_json(result, port->host_name, &port->host_mac, port->mtu_bytes,
+				      NULL, ok),
+		       ok);
+		append(array,
+		       interface_json(result, port->name, &port->mac, port->mtu_bytes,
+				      result->netns, ok),
+		       ok);
+	}
+}
+
 static json_object *interfaces_json(const struct mk_cni_result *result, bool *ok)
 {
 	json_object *array = json_object_new_array();
+	uint32_t mtu_bytes = result->device_mtu_bytes;
 
-	append(array, interface_json(result, result->host_name, &result->host_mac, NULL, ok), ok);
-	append(array, interface_json(result, result->ifname, &result->mac, result->netns, ok), ok);
+	append(array,
+	       interface_json(result, result->host_name, &result->host_mac, mtu_bytes, NULL, ok),
+	       ok);
+	append(array,
+	       interface_json(result, result->ifname, &result->mac, mtu_bytes, result->netns, ok),
+	       ok);
+	append_ports(array, result, ok);
 	return array;
 }
 
@@ -168,6 +191,17 @@ json_object *mk_cni_result_json(const struct mk_cni_result *result)
 	return finish(object, ok);
 }
 
+json_object *mk_cni_ports_json(const struct mk_cni_result *result)
+{
+	json_object *object = json_object_new_object(), *interfaces = json_object_new_array();
+	bool ok = object != NULL;
+
+	append_ports(interfaces, result, &ok);
+	add_string(object, "cniVersion", mk_cni_version_name(result->version), &ok);
+	add(object, "interfaces", interfaces, &ok);
+	return finish(object, ok);
+}
+
 static json_object *lo_ip_json(enum mk_cni_version version, const char *family, const char *address,
 			       bool *ok)
 {
@@ -188,7 +222,7 @@ json_object *mk_cni_loopback_json(enum mk_cni_version version, const char *netns
 	json_object *interfaces = json_object_new_array(), *ips = json_object_new_array();
 	bool ok = object != NULL;
 
-	append(interfaces, interface_json(&lo, "lo", &lo.mac, netns, &ok), &ok);
+	append(interfaces, interface_json(&lo, "lo", &lo.mac, mtu_bytes, netns, &ok), &ok);
 	append(ips, lo_ip_json(version, "4", "127.0.0.1/8", &ok), &ok);
 	if (ipv6)
 		append(ips, lo_ip_json(version, "6", "::1/128", &ok), &ok);

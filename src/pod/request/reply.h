@@ -49,6 +49,14 @@ int mk_cni_fail(struct mk_cni_failure *failure, enum mk_cni_code code, const cha
 int mk_cni_failf(struct mk_cni_failure *failure, enum mk_cni_code code, const char *msg,
 		 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/* A port of a function pod. */
+struct mk_cni_result_port {
+	char host_name[16], name[16];
+	struct mk_mac host_mac, mac;
+	uint32_t mtu_bytes;
+};
+#define MK_CNI_RESULT_PORTS 2
+
 /* What ADD made. */
 struct mk_cni_result {
 	enum mk_cni_version version;
@@ -59,10 +67,14 @@ struct mk_cni_result {
 	uint32_t device_mtu_bytes, default_mtu_bytes[MK_FAMILIES]; /* by index of `ips` */
 	json_object *dns; /* passed through; NULL: none */
 	bool is_further; /* its routes apply only to its own address: no default route */
+	struct mk_cni_result_port ports[MK_CNI_RESULT_PORTS];
+	size_t port_count;
 };
 
 /* Return a new JSON object; the caller releases it (json_object_put()). NULL: out of memory. */
 json_object *mk_cni_result_json(const struct mk_cni_result *result);
+/* The same, of the ports alone. */
+json_object *mk_cni_ports_json(const struct mk_cni_result *result);
 /* Return the result of the plugin `loopback` for the namespace @netns. @ipv6: lo has ::1. */
 json_object *mk_cni_loopback_json(enum mk_cni_version version, const char *netns,
 				  uint32_t mtu_bytes, bool ipv6);

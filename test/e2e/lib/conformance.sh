@@ -8,7 +8,7 @@ AGNHOST_IMAGE=k8s.gcr.io/e2e-test-images/agnhost:2.21 # as the tests name it
 AGNHOST_PACKAGES=(bash dash coreutils curl wget netcat-openbsd iproute2 dnsutils grep sed procps)
 CONFORMANCE='\[sig-network\]'
 # Tests that cannot run here; README.md gives the reasons.
-WITHOUT='\[sig-network\] DNS|ClusterDns|\[Serial\]|NetworkPolicy|Firewall|KubeProxy|restarting (kube-proxy|apiserver)|iptables rules'
+WITHOUT='\[sig-network\] DNS|ClusterDns|\[Serial\]|Firewall|KubeProxy|restarting (kube-proxy|apiserver)|iptables rules'
 WITHOUT+='|[Ll]oad ?[Bb]alanc|ESIPP|IPerf|SCTP \[Feature:SCTP\]|Networking-IPv[46]|for Pods matching a Service'
 [[ $SECOND_WORLD ]] || WITHOUT+='|IPv6DualStack'
 [[ -e /proc/net/sctp ]] || WITHOUT+='|SCTPConnectivity' # the kernel's module is not loaded

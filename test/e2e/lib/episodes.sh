@@ -329,10 +329,13 @@ episodes()
 	episode "rollout restart of the DaemonSet" under_traffic rollout
 	episode "Pods come and go without agents" under_traffic without_agents
 	episode "agents come back" under_traffic agents_come_back
+	episode "policies: probes and peers reach Pods under default deny" policies_decide
+	episode "policies: a Pod that starts without agents waits" under_traffic guarded_waits
 	episode "containerd killed" under_traffic restarted node1 containerd
 	episode "kubelet killed" under_traffic restarted node2 kubelet
 	episode "API server killed" under_traffic restart_apiserver
 	episode "a node boots" boot
+	episode "policies: the same after all of this" guarded_holds
 	episode "addresses are those of Pods that run" addresses
 	episode "kubectl delete, cleanup: nothing remains" uninstall
 	((failures == 0)) || die "$failures of $rows episodes failed"

@@ -4,7 +4,8 @@
 
 apply FILE...    every object of these YAML files, by server-side apply
 delete FILE...   the same objects; one that is not there is no error
-sync             the EndpointSlices of Services with a selector follow the lab's pods
+sync             the EndpointSlices of Services with a selector follow the lab's pods; so do Pods and
+                 Namespaces, with `lab up --pods`
 get PATH         the answer to GET of PATH, as JSON
 save DIR         one list per resource, as DIR/PLURAL.json
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 import yaml
 
 sys.dont_write_bytecode = True
+import pods as pod_objects  # noqa: E402
 from slices import MANAGED_BY, load_pods, service_slices  # noqa: E402
 
 TIMEOUT_S = 20
@@ -29,6 +31,9 @@ KINDS = {  # kind: (apiVersion, plural, has a namespace)
     "Event": ("v1", "events", True),
     "EndpointSlice": ("discovery.k8s.io/v1", "endpointslices", True),
     "ServiceCIDR": ("networking.k8s.io/v1", "servicecidrs", False),
+    "Pod": ("v1", "pods", True),
+    "NetworkPolicy": ("networking.k8s.io/v1", "networkpolicies", True),
+    "ClusterNetworkPolicy": ("policy.networking.k8s.io/v1alpha2", "clusternetworkpolicies", False),
 }
 
 
@@ -52,7 +57,9 @@ class Server:
         try:
             connection.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": kind})
             answer = connection.getresponse()
-            return answer.status, json.loads(answer.read())
+            text = answer.read()
+            # a path that the server does not have is answered in plain text
+            return answer.status, json.loads(text) if answer.status != 404 or text[:1] == b"{" else {}
         except (OSError, http.client.HTTPException, ValueError) as err:
             raise Failed(f"{self.origin}: {method} {path}: {err}") from None
         finally:
@@ -125,11 +132,29 @@ def sync(server, lab):
                 server.apply(wanted)
     for obj in have.values():
         server.delete(dict(obj, kind="EndpointSlice"))
+    if pod_objects.is_wanted(lab):
+        sync_pods(server, lab)
+
+
+def sync_pods(server, lab):
+    """Pods have no owner's label: all Pods of the server are the lab's."""
+    have = {object_path(dict(o, kind=kind)): o for kind in ("Pod", "Namespace") for o in server.items(kind)}
+    for wanted in pod_objects.objects(lab):
+        old = have.pop(object_path(wanted), {})
+        if wanted["kind"] == "Namespace" and old:
+            continue
+        if any(old.get(key) != wanted[key] for key in wanted if key in ("spec", "status")):
+            server.apply(wanted)
+    for obj in have.values():
+        if "nodeName" in obj.get("spec", {}):
+            server.delete(dict(obj, kind="Pod"))
 
 
 def save(server, directory):
     for kind, (_, plural, _) in KINDS.items():
-        _, answer = server.done("GET", collection(kind))
+        status, answer = server.done("GET", collection(kind), accepted=(200, 404))
+        if status == 404:  # a resource that the server does not have
+            continue
         (directory / f"{plural}.json").write_text(json.dumps(answer, indent=1) + "\n")
 
 

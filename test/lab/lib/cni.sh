@@ -27,11 +27,19 @@ cni_plugin_config()
 		+ (if $previous == null then {} else {prevResult: $previous} end)' <<<"$1"
 }
 
-# cni_call NODE VERB ID NETNS POD TYPE: one plugin, configuration on standard input.
+pod_args()
+{
+	local namespace name uid
+	IFS=/ read -r namespace name uid <<<"$1"
+	echo "K8S_POD_NAMESPACE=$namespace;K8S_POD_NAME=$name;K8S_POD_UID=$uid"
+}
+
+# cni_call NODE VERB ID NETNS POD TYPE: one plugin, configuration on standard input. POD is
+# NAMESPACE/NAME/UID.
 cni_call()
 {
 	in_node "$1" env CNI_COMMAND="$2" CNI_CONTAINERID="$3" CNI_NETNS="$4" CNI_IFNAME=eth0 \
-		CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=$5" \
+		CNI_ARGS="IgnoreUnknown=1;$(pod_args "$5")" \
 		CNI_PATH=/opt/cni/bin "/opt/cni/bin/$6"
 }
 

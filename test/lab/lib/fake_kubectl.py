@@ -51,7 +51,8 @@ def run_pod(pod):
         nodes = {n["metadata"]["name"]: n for n in get("/api/v1/nodes")["items"]}
         address = nodes[node]["status"]["addresses"][0]["address"]
     else:
-        address = lab("pod", node, name, "--label", f"app={pod['metadata']['labels']['app']}").strip()
+        address = lab("pod", node, name, "--namespace", pod["metadata"].get("namespace", "default"),
+                      "--label", f"app={pod['metadata']['labels']['app']}").strip()
     pod["status"] = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
     (STATE / f"{name}.pod").write_text(json.dumps(pod))
     with open(STATE / f"{name}.log", "w") as log:

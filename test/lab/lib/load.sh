@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# test/lab/lib/load.sh - long connections of TCP and UDP during an event (test/chaos/load.py).
+# test/lab/lib/load.sh - long connections of TCP and UDP during an event (test/chaos/load.py), and
+# attempts that must not be answered (test/chaos/denied.py).
 
 LOAD=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../chaos/load.py")
+DENIED=$(dirname "$LOAD")/denied.py
 
 # load NAME WHERE ADDRESS...: until stop_load; broken connections and losses are in $TMP/load.NAME
 load()
@@ -13,13 +15,35 @@ load()
 	wait_for 10 grep -q running "$TMP/load.$name"
 }
 
-loads_have_ended() { ! grep -L datagrams "$TMP"/load.* | grep -q .; }
+# denied NAME WHERE ADDRESS...: until stop_denied; answers are in $TMP/denied.NAME
+denied()
+{
+	local name=$1 where=$2
+	shift 2
+	on "$where" "$DENIED" "$@" >"$TMP/denied.$name" 2>&1 </dev/null &
+	wait_for 10 grep -q running "$TMP/denied.$name"
+}
+
+# have_ended WORD FILE...: each has its last line
+have_ended() { (($(grep -L "^$1" "${@:2}" | wc -l) == 0)); }
+
+# end_all PROGRAM: those of this lab
+end_all()
+{
+	local pid
+	for pid in $(pgrep -f "$1" || true); do
+		[[ $(ip netns identify "$pid") != "$MK_LAB".* ]] || kill "$pid"
+	done
+}
 
 stop_load()
 {
-	local pid
-	for pid in $(pgrep -f "$LOAD" || true); do
-		[[ $(ip netns identify "$pid") != "$MK_LAB".* ]] || kill "$pid"
-	done
-	wait_for 10 loads_have_ended
+	end_all "$LOAD"
+	wait_for 10 have_ended datagrams "$TMP"/load.*
+}
+
+stop_denied()
+{
+	end_all "$DENIED"
+	wait_for 10 have_ended denied "$TMP"/denied.*
 }

@@ -149,10 +149,10 @@ nodes_exist()
 	fi
 }
 
-# lab_up COUNT [api]
+# lab_up COUNT [api] [pods]
 lab_up()
 {
-	local count=$1 api=$2 node index
+	local count=$1 api=$2 pods=$3 node index
 	[[ $count =~ ^[0-9]+$ ]] && ((count >= 1 && count <= MAX_NODES)) ||
 		die "number of nodes '$count': expected 1 to $MAX_NODES"
 	agent_binary >/dev/null
@@ -163,6 +163,7 @@ lab_up()
 	mount -t tmpfs -o mode=755 "mklab-$LAB" "$LAB_DIR"
 	mount --make-private "$LAB_DIR"
 	mkdir "$LAB_DIR"/{nodes,pods,objects,tmp}
+	[[ -z $pods ]] || mkdir "$LAB_DIR/bound"
 	underlay_up
 	world_up
 	for ((index = 1; index <= count; index++)); do

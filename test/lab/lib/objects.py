@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""objects.py LAB_DIR: compute the EndpointSlices of Services that select pods of the lab, then
-make every node's cluster directory equal to LAB_DIR/objects. The caller holds the lock."""
+"""objects.py LAB_DIR: compute the EndpointSlices of Services that select pods of the lab, and with
+`lab up --pods` the Pods and Namespaces. Then make every node's cluster directory equal to LAB_DIR/objects. The caller holds the lock."""
 import os
 import sys
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 sys.dont_write_bytecode = True
+import pods  # noqa: E402
 from slices import load_pods, service_slices  # noqa: E402
 
 SLICE_PREFIX = "lab-endpointslice-"
@@ -29,7 +30,7 @@ def documents(path):
 
 def selecting_services(objects):
     for path in sorted(objects.iterdir()):
-        if path.name.startswith(SLICE_PREFIX):
+        if path.name.startswith((SLICE_PREFIX, pods.PREFIX)):
             continue
         for doc in documents(path):
             spec = doc.get("spec") or {}
@@ -37,14 +38,28 @@ def selecting_services(objects):
                 yield doc
 
 
-def slices(objects, pods):
+def slices(objects, lab_pods):
     """File name -> content, one file per Service."""
     files = {}
     for service in selecting_services(objects):
         meta = service["metadata"]
         name = f"{SLICE_PREFIX}{meta.get('namespace', 'default')}-{meta['name']}.yaml"
-        files[name] = yaml.safe_dump_all(service_slices(service, pods), sort_keys=False)
+        files[name] = yaml.safe_dump_all(service_slices(service, lab_pods), sort_keys=False)
     return files
+
+
+def applied_namespaces(objects):
+    for path in objects.iterdir():
+        if not path.name.startswith((SLICE_PREFIX, pods.PREFIX)):
+            yield from (d["metadata"]["name"] for d in documents(path) if d.get("kind") == "Namespace")
+
+
+def pod_files(lab):
+    """One file per object: a change of one pod is a change of one file."""
+    if not pods.is_wanted(lab):
+        return {}
+    return {f"{pods.PREFIX}{o['kind'].lower()}-{o['metadata']['name']}.yaml": yaml.safe_dump(o, sort_keys=False)
+            for o in pods.objects(lab, applied_namespaces(lab / "objects"))}
 
 
 def write(directory, name, content, scratch):
@@ -68,12 +83,13 @@ def mirror(source, target, scratch):
 
 def main(lab):
     objects, scratch = lab / "objects", lab / "tmp"
-    wanted = slices(objects, load_pods(lab))
+    wanted = slices(objects, load_pods(lab)) | pod_files(lab)
     for name, content in wanted.items():
         write(objects, name, content.encode(), scratch)
-    for path in objects.glob(f"{SLICE_PREFIX}*"):
-        if path.name not in wanted:
-            path.unlink()
+    for prefix in (SLICE_PREFIX, pods.PREFIX):
+        for path in objects.glob(f"{prefix}*"):
+            if path.name not in wanted:
+                path.unlink()
     for node in (lab / "nodes").iterdir():
         mirror(objects, node / "cluster", scratch)
 

@@ -104,3 +104,32 @@ pulse()
 		wait_for 20 holds "$name" "$1"
 	done
 }
+
+# exchange NAME N: the connection makes its exchange number N
+exchange() { echo >&"${PIPES[$1]}"; wait_for 20 holds "$1" "$2"; }
+
+# stands NAME N NODE REASON: N exchanges are done, a further one is asked for and does not come, and
+# NODE counts a drop of REASON
+stands()
+{
+	local before
+	before=$(drop_count "$3" "$4")
+	echo >&"${PIPES[$1]}"
+	wait_for 10 dropped_since "$3" "$4" "$before"
+	holds "$1" "$2"
+}
+dropped_since() { (($(drop_count "$1" "$2") > $3)); }
+
+# lose_boot NODE: remove state that does not survive a boot. The lab keeps the node's own devices,
+# so state on them is removed by hand.
+lose_boot()
+{
+	on "$1" sh -e -c '
+		for device in $(ip -o link | grep -oE "mk[a-z0-9]+" | grep -v mkhost1 | sort -u); do
+			ip link del "$device" 2>/dev/null || true
+		done
+		tc qdisc del dev eth0 clsact
+		tc qdisc del dev lo clsact
+		rm -r /sys/fs/bpf/monokube
+		sysctl -qw net.ipv4.ip_forward=0 net.ipv4.ip_local_reserved_ports='
+}

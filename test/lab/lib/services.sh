@@ -35,10 +35,11 @@ pod_up()
 	HOME_OF[$2]=$1
 }
 
+# With WITH_PODS, Pods and Namespaces are objects, too.
 services_lab_up()
 {
 	local index
-	lab up 3
+	lab up 3 ${WITH_PODS:+--pods}
 	for index in 1 2; do
 		pod_up "node$index" "web-$index"
 		serve "web-$index" "web-$index" --tcp 8080 --udp 5353
@@ -132,14 +133,18 @@ endpoints()
 
 # ---- flows
 
-# where TO: ADDRESS:PORT of `vip SERVICE`, `node1 SERVICE`, `lb1 SERVICE`, `ext1 SERVICE`
+# where TO PROTO: ADDRESS:PORT of `vip SERVICE`, `node1 SERVICE`, `second SERVICE` (the node port at
+# another address), `lb1 SERVICE`, `ext1 SERVICE`, of `at WHO`, a pod or node itself, and of `host WHO`,
+# host port 8088
 where()
 {
 	local kind=${1% *} service=${1#* }
 	case $kind in
 	vip) echo "$(vip "$service"):80" ;;
-	node[1-3]) echo "${ADDR[$kind]}:$((30000 + NUMBER[$service]))" ;;
+	node[1-3] | second) with_port "${ADDR[$kind]}" $((30000 + NUMBER[$service])) ;;
+	host) with_port "${ADDR[$service]}" 8088 ;;
 	lb[1-3]) echo "$(lb "${kind#lb}" "$service"):80" ;;
+	at) with_port "${ADDR[$service]}" "$([[ $2 == tcp ]] && echo 8080 || echo 5353)" ;;
 	ext[1-3]) echo "$(external "${kind#ext}" "$service"):80" ;;
 	*) echo "$1" ;;
 	esac
@@ -190,7 +195,7 @@ silent()
 flow()
 {
 	local to
-	to=$(where "$3")
+	to=$(where "$3" "$2")
 	case $4 in
 	refused) refused "$1" "$2" "$to" ;;
 	silent) silent "$1" "$2" "$to" "$5" ;;
@@ -211,5 +216,5 @@ check_flows()
 }
 
 # answerers FROM PROTO TO: who answers 24 requests, each once
-answerers() { ask "$1" "$2" "$(where "$3")" --count 24 | cut -d' ' -f1 | sort -u | xargs; }
+answerers() { ask "$1" "$2" "$(where "$3" "$2")" --count 24 | cut -d' ' -f1 | sort -u | xargs; }
 answers() { expect_eq "who answers $1 at $3" "$4" "$(answerers "${@:1:3}" || true)"; }

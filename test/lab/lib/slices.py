@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab's EndpointSlice controller: which slices a Service with a selector has, given the pods.
 
-What the lab does not know is left out: namespaces of pods (a selector sees all pods of the
-lab), readiness (a pod of the lab is ready)."""
+Readiness is left out: a pod of the lab is ready. Namespaces of pods count only with `lab up --pods`; otherwise
+a selector sees all pods."""
 import json
 
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 
 
 def load_pods(lab):
-    return [json.loads(path.read_text()) for path in sorted((lab / "pods").glob("*.json"))]
+    pods = [json.loads(path.read_text()) for path in sorted((lab / "pods").glob("*.json"))]
+    return pods if (lab / "bound").is_dir() else [dict(pod, namespace=None) for pod in pods]
 
 
 def resolve_port(port, pod):
@@ -26,6 +27,8 @@ def group_by_ports(service, pods):
     groups = {}
     selector = service["spec"]["selector"].items()
     for pod in pods:
+        if pod["namespace"] not in (None, service["metadata"].get("namespace", "default")):
+            continue
         if not selector <= pod["labels"].items():
             continue
         ports = tuple(p for p in (resolve_port(p, pod) for p in service["spec"]["ports"]) if p)

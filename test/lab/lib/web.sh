@@ -35,14 +35,15 @@ serve_http()
 	wait_for 10 on "$1" curl -sfg "$(url "$LOCALHOST" 8000)/" -o /dev/null
 }
 
-# Pods client and web-1 on node1, and web-2 on node2, whose address is ADDR_2. web-1, web-2 and
+# Pods client and web-1 on node1, and web-2 on node2, with the addresses ADDR_1 and ADDR_2. web-1, web-2 and
 # world serve TCP and UDP at port 8080. WEB_1_OPTIONS are of `lab pod`.
 WEB_1_OPTIONS=()
 web_pods_up()
 {
 	local name
 	lab pod node1 client >/dev/null
-	lab pod node1 web-1 "${WEB_1_OPTIONS[@]}" >/dev/null
+	# shellcheck disable=SC2034 # read by the tests
+	ADDR_1=$(lab pod node1 web-1 "${WEB_1_OPTIONS[@]}")
 	# shellcheck disable=SC2034 # read by the tests
 	ADDR_2=$(lab pod node2 web-2)
 	for name in web-1 web-2 world; do

@@ -32,15 +32,22 @@ def label_requirement(text):
     return lambda labels: labels.get(m["key"]) == m["value"]
 
 
+FIELDS = {"metadata.name", "metadata.namespace", "involvedObject.name", "involvedObject.kind", "involvedObject.uid",
+          "involvedObject.namespace", "reason", "type", "spec.clusterIP", "spec.type", "spec.nodeName",
+          "spec.hostNetwork", "status.podIP", "status.phase"}
+
+
 def field_requirement(text):
     path, op, value = re.match(r"([^=!]*)(==|=|!=|)(.*)", text).groups()
-    if path not in ("metadata.name", "metadata.namespace", "involvedObject.name", "involvedObject.kind",
-                    "involvedObject.uid", "involvedObject.namespace", "reason", "type", "spec.clusterIP", "spec.type"):
+    if path not in FIELDS:
         raise Status(400, "BadRequest", "field label not supported: %s" % path)
     first, _, second = path.partition(".")
 
     def check(obj):
         got = obj.get(first, "") if not second else obj.get(first, {}).get(second, "")
+        got = got if isinstance(got, str) else str(got).lower()
+        if path == "spec.hostNetwork":
+            got = got or "false"
         return (got == value) == (op != "!=")
     return check
 

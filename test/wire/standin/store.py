@@ -45,6 +45,10 @@ RESOURCES = [
     ("", "v1", "events", "Event", True, ["ev"]),
     ("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, []),
     ("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", False, []),
+    ("", "v1", "pods", "Pod", True, ["po"]),
+    ("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", True, ["netpol"]),
+    ("policy.networking.k8s.io", "v1alpha2", "clusternetworkpolicies", "ClusterNetworkPolicy", False, ["cnp"]),
+    ("policy.networking.k8s.io", "v1alpha1", "adminnetworkpolicies", "AdminNetworkPolicy", False, ["anp"]),
     # not for the agent: Events as kube-proxy sends them (the real server keeps both kinds as one), and
     # the resources of manifests/
     ("events.k8s.io", "v1", "events", "Event", True, ["ev"]),

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/policy/notes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/ip.h"
+#include "cluster/model/policy.h"
+
+struct noting {
+	json_object *notes;
+	struct mk_service_cidr *services; /* ranges */
+	size_t service_count;
+	char policy[2 * MK_OBJECT_NAME_SIZE];
+};
+
+static void note(struct noting *noting, const char *remedy, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static void note(struct noting *noting, const char *remedy, const char *format, ...)
+{
+	json_object *object;
+	char says[400];
+	va_list args;
+
+	if (json_object_array_length(noting->notes) >= NOTES_MAX)
+		return;
+	va_start(args, format);
+	vsnprintf(says, sizeof(says), format, args);
+	va_end(args);
+	object = json_object_new_object();
+	json_object_object_add(object, "policy", json_object_new_string(noting->policy));
+	json_object_object_add(object, "says", json_object_new_string(says));
+	json_object_object_add(object, "remedy", json_object_new_string(remedy));
+	json_object_array_add(noting->notes, object);
+}
+
+/* Rule 13: policies are asked about the backend, so no packet has a Service's address. */
+static void note_block(struct noting *noting, const struct mk_cidr *block)
+{
+	char text[MK_CIDR_STRLEN];
+
+	for (size_t i = 0; i < noting->service_count; i++)
+		if (mk_cidr_covers(&noting->services[i].cidr, block)) {
+			note(noting,
+			     "allow the pods or addresses behind the Service, and their ports",
+			     "%s is in the range of Services, whose addresses never match",
+			     mk_cidr_format(block, text));
+			return;
+		}
+}
+
+static void note_rule(struct noting *noting, const struct mk_policy_rule_object *rule)
+{
+	for (size_t i = 0; i < rule->peer_count; i++) {
+		if (rule->peers[i].kind == MK_PEER_DOMAINS)
+			note(noting, "name the networks instead",
+			     "domainNames are not supported yet and match nothing");
+		if (rule->peers[i].kind == MK_PEER_BLOCK)
+			note_block(noting, &rule->peers[i].cidr);
+	}
+}
+
+static void note_rules(struct noting *noting, const struct mk_policy_rules *rules,
+		       const char *passed_over)
+{
+	if (passed_over)
+		note(noting, "correct the entry; until then it matches nothing, or denies all",
+		     "%s", passed_over);
+	for (size_t i = 0; i < rules[MK_POLICY_EGRESS].count; i++)
+		note_rule(noting, &rules[MK_POLICY_EGRESS].of[i]);
+	for (size_t i = 0; i < rules[MK_POLICY_INGRESS].count; i++)
+		note_rule(noting, &rules[MK_POLICY_INGRESS].of[i]);
+}
+
+static void see_network_policy(void *ctx, const struct mk_network_policy *policy)
+{
+	struct noting *noting = ctx;
+
+	snprintf(noting->policy, sizeof(noting->policy), "%s/%s", policy->namespace_, policy->name);
+	note_rules(noting, policy->rules, policy->passed_over);
+}
+
+static void see_cluster_policy(void *ctx, const struct mk_cluster_policy *policy)
+{
+	struct noting *noting = ctx;
+
+	snprintf(noting->policy, sizeof(noting->policy), "ClusterNetworkPolicy %s", policy->name);
+	note_rules(noting, policy->rules, policy->passed_over);
+}
+
+/* Rule 18: what selects pods does not select those whose address is not seen. */
+static void note_masquerade(struct noting *noting, const struct mk_model *model)
+{
+	snprintf(noting->policy, sizeof(noting->policy), "masqueradeAll");
+	if (mk_model_count(model, MK_KIND_NETWORK_POLICY) +
+	    mk_model_count(model, MK_KIND_CLUSTER_POLICY))
+		note(noting, "set masqueradeAll to false, or name the nodes' addresses in ipBlocks",
+		     "on, so a pod that uses a ClusterIP appears to other nodes' policies as its node");
+}
+
+json_object *notes_of(const struct mk_model *model, bool masquerade_all)
+{
+	struct noting noting = { .notes = json_object_new_array() };
+
+	if (mk_model_service_cidrs(model, AF_UNSPEC, &noting.services, &noting.service_count) < 0)
+		noting.service_count = 0;
+	if (masquerade_all)
+		note_masquerade(&noting, model);
+	mk_model_each_network_policy(model, NULL, see_network_policy, &noting);
+	mk_model_each_cluster_policy(model, see_cluster_policy, &noting);
+	free(noting.services);
+	return noting.notes;
+}
+
+static void see_audited(void *ctx, const struct mk_network_policy *policy)
+{
+	char name[2 * MK_OBJECT_NAME_SIZE];
+
+	if (!policy->audited)
+		return;
+	snprintf(name, sizeof(name), "%s/%s", policy->namespace_, policy->name);
+	json_object_array_add(ctx, json_object_new_string(name));
+}
+
+static void see_audited_cluster(void *ctx, const struct mk_cluster_policy *policy)
+{
+	char name[2 * MK_OBJECT_NAME_SIZE];
+
+	if (!policy->audited)
+		return;
+	snprintf(name, sizeof(name), "ClusterNetworkPolicy %s", policy->name);
+	json_object_array_add(ctx, json_object_new_string(name));
+}
+
+json_object *audited_of(const struct mk_model *model)
+{
+	json_object *list = json_object_new_array();
+
+	mk_model_each_network_policy(model, NULL, see_audited, list);
+	mk_model_each_cluster_policy(model, see_audited_cluster, list);
+	return list;
+}

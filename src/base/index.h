@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/base/index.h - a hash table for entries of which there are many: one per pod or object of the
+ * cluster. A link takes 16 bytes of an entry, uthash's handle 56; the table has 4 to 8 more. There
+ * is no order. The owner of the entries compares their keys. */
+#ifndef MK_BASE_INDEX_H
+#define MK_BASE_INDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+struct mk_index_link {
+	struct mk_index_link *next;
+	uint32_t hash;
+};
+
+struct mk_index {
+	struct mk_index_link **chains;
+	size_t chain_count, count;
+};
+
+/* @own: a member that is a struct mk_index_link. */
+#define mk_index_entry(link, type, own) ((type *)((char *)(link)-offsetof(type, own)))
+
+#define MK_INDEX_FIRST_CHAINS 16
+#define MK_INDEX_FACTOR	      0x9e3779b97f4a7c15 /* 2^64 / the golden ratio */
+#define MK_INDEX_CHAIN_LINKS  2 /* on average, before the number of chains doubles */
+
+/* Multiply and fold, eight bytes at a time: names and addresses differ in few of their bytes. */
+static inline uint32_t mk_index_hash(const void *key, size_t bytes)
+{
+	const char *at = key;
+	uint64_t hash = bytes, word;
+
+	for (; bytes > 0; at += sizeof(word)) {
+		size_t part = bytes < sizeof(word) ? bytes : sizeof(word);
+
+		word = 0;
+		memcpy(&word, at, part);
+		hash = (hash ^ word) * MK_INDEX_FACTOR;
+		hash ^= hash >> 32;
+		bytes -= part;
+	}
+	hash *= MK_INDEX_FACTOR; /* the last byte of a word reaches only high bits so far */
+	return (uint32_t)(hash ^ hash >> 32);
+}
+
+static inline struct mk_index_link **mk_index_chain(const struct mk_index *index, uint32_t hash)
+{
+	return &index->chains[hash & (index->chain_count - 1)];
+}
+
+static inline void mk_index_move(struct mk_index *to, const struct mk_index *from)
+{
+	for (size_t i = 0; i < from->chain_count; i++)
+		for (struct mk_index_link *link = from->chains[i], *next; link; link = next) {
+			struct mk_index_link **chain = mk_index_chain(to, link->hash);
+
+			next = link->next;
+			link->next = *chain;
+			*chain = link;
+		}
+}
+
+/* Without memory, chains become longer. */
+static inline int mk_index_grow(struct mk_index *index)
+{
+	struct mk_index more = *index;
+
+	if (index->count < MK_INDEX_CHAIN_LINKS * index->chain_count)
+		return 0;
+	more.chain_count = index->chain_count ? 2 * index->chain_count : MK_INDEX_FIRST_CHAINS;
+	more.chains = calloc(more.chain_count, sizeof(struct mk_index_link *));
+	if (!more.chains)
+		return index->chains ? 0 : -ENOMEM;
+	mk_index_move(&more, index);
+	free(index->chains);
+	*index = more;
+	return 0;
+}
+
+/* Add @link with @hash. Returns -ENOMEM if there is no memory for the first chains. */
+static inline int mk_index_add(struct mk_index *index, struct mk_index_link *link, uint32_t hash)
+{
+	struct mk_index_link **chain;
+	int ret = mk_index_grow(index);
+
+	if (ret < 0)
+		return ret;
+	chain = mk_index_chain(index, hash);
+	link->hash = hash;
+	link->next = *chain;
+	*chain = link;
+	index->count++;
+	return 0;
+}
+
+static inline void mk_index_remove(struct mk_index *index, const struct mk_index_link *link)
+{
+	struct mk_index_link **at = mk_index_chain(index, link->hash);
+
+	while (*at != link)
+		at = &(*at)->next;
+	*at = link->next;
+	index->count--;
+}
+
+static inline struct mk_index_link *mk_index_with(struct mk_index_link *link, uint32_t hash)
+{
+	while (link && link->hash != hash)
+		link = link->next;
+	return link;
+}
+
+/* Visit the links with @hash: the first, then those after @link. NULL: no further one. */
+static inline struct mk_index_link *mk_index_find(const struct mk_index *index, uint32_t hash)
+{
+	return index->chains ? mk_index_with(*mk_index_chain(index, hash), hash) : NULL;
+}
+
+static inline struct mk_index_link *mk_index_find_next(const struct mk_index_link *link)
+{
+	return mk_index_with(link->next, link->hash);
+}
+
+/* Visit all links: after NULL the first one. Get the next link before @link is removed. What is
+ * added meanwhile may be visited or not, and its growth may repeat or leave out others. */
+static inline struct mk_index_link *mk_index_after(const struct mk_index *index,
+						   const struct mk_index_link *link)
+{
+	size_t chain = 0;
+
+	if (link && link->next)
+		return link->next;
+	if (link)
+		chain = (link->hash & (index->chain_count - 1)) + 1;
+	while (chain < index->chain_count && !index->chains[chain])
+		chain++;
+	return chain < index->chain_count ? index->chains[chain] : NULL;
+}
+
+/* Free the chains, not the entries. */
+static inline void mk_index_release(struct mk_index *index)
+{
+	free(index->chains);
+	*index = (struct mk_index){ 0 };
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cluster/kube_internal.h - shared by kube.c, which follows what is always followed, and
+ * kube_policies.c, which follows what network policies need. */
+#ifndef MK_CLUSTER_KUBE_INTERNAL_H
+#define MK_CLUSTER_KUBE_INTERNAL_H
+
+#include "cluster/kube.h"
+
+struct mk_kube {
+	uv_loop_t *loop;
+	struct mk_model *model;
+	struct mk_credentials credentials;
+	struct mk_http *http;
+	struct mk_reflector_timing timing;
+	struct mk_resource resources[MK_RESOURCE_COUNT]; /* with the name of this node */
+	struct mk_reflector *reflectors[MK_RESOURCE_COUNT];
+	bool settled[MK_RESOURCE_COUNT]; /* listed, or known to be absent */
+	char *node_name, *own_pods; /* the latter: a field selector */
+	struct mk_report *report;
+	struct mk_version *version;
+	mk_listed_fn *listed;
+	void *ctx;
+	bool told; /* listed() was called */
+	bool want_policies, told_policies, told_pods;
+	enum mk_source_pods want_pods;
+	uv_timer_t later; /* runs what must not run within libcurl */
+};
+
+mk_must_check int kube_follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error *err);
+
+/* Is @resource one of two that have Pods, and does the other one have this Pod? *@version: the
+ * version there. */
+bool kube_other_has_pod(const struct mk_kube *kube, const struct mk_resource *resource,
+			const char *namespace_, const char *name, uint64_t *version);
+/* Has more been read of what policies need than was reported? */
+bool kube_policies_news(struct mk_kube *kube);
+
+#endif

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Pods and Namespaces: what policies need of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "cluster/model/policy_object.h"
+
+#define ANNOTATION_STATIC "kubernetes.io/config.hash"
+#define LABEL_NAME	  "kubernetes.io/metadata.name"
+#define NS_PER_S	  1000000000
+
+/* ---- ports ----------------------------------------------------------------------------------- */
+
+struct port_list {
+	struct mk_named_port *of;
+	size_t count;
+};
+
+static int add_port(struct mk_texts *texts, const struct mk_json *item, struct port_list *ports,
+		    struct mk_error *err)
+{
+	struct mk_named_port *more;
+	const char *name;
+	int64_t number = 0;
+	uint8_t proto;
+	int ret = tree_text(item, "name", &name, err);
+
+	ret = ret ?: tree_protocol(item, &proto, err);
+	ret = ret ?: tree_number(item, "containerPort", 1, UINT16_MAX, &number, err);
+	if (ret < 0 || !name || !*name || !number)
+		return ret;
+	more = reallocarray(ports->of, ports->count + 1, sizeof(*more));
+	if (more)
+		ports->of = more;
+	name = more ? text_share(texts, name) : NULL;
+	if (!name)
+		return mk_error_errno(err, ENOMEM, "port of a pod");
+	more = &more[ports->count++];
+	memset(more, 0, sizeof(*more));
+	more->name = name;
+	more->proto = proto;
+	more->port = (uint16_t)number;
+	return 0;
+}
+
+static int decode_container(struct mk_texts *texts, const struct mk_json *container,
+			    struct port_list *ports, struct mk_error *err)
+{
+	struct mk_json list, item;
+	int ret = tree_member(container, "ports", json_type_array, &list, err);
+
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		ret = ret ?: add_port(texts, &item, ports, err);
+	}
+	return ret;
+}
+
+/* Init containers that restart run beside the others; other init containers do not (rule 9). */
+static int decode_containers(struct mk_texts *texts, const struct mk_json *spec, const char *key,
+			     bool init, struct port_list *ports, struct mk_error *err)
+{
+	struct mk_json list, item;
+	const char *restart = NULL;
+	int ret = tree_member(spec, key, json_type_array, &list, err);
+
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		if (init)
+			ret = ret ?: tree_text(&item, "restartPolicy", &restart, err);
+		if (ret == 0 && (!init || (restart && strcmp(restart, "Always") == 0)))
+			ret = decode_container(texts, &item, ports, err);
+	}
+	return ret;
+}
+
+static int compare_ports(const void *a, const void *b)
+{
+	const struct mk_named_port *left = a, *right = b;
+	int order = strcmp(left->name, right->name);
+
+	if (order == 0)
+		order = (int)left->proto - right->proto;
+	return order ? order : (int)left->port - right->port;
+}
+
+static void sort_ports(struct mk_texts *texts, struct port_list *ports)
+{
+	size_t kept = 0;
+
+	if (ports->count == 0)
+		return;
+	qsort(ports->of, ports->count, sizeof(*ports->of), compare_ports);
+	for (size_t i = 0; i < ports->count; i++) {
+		if (kept > 0 && compare_ports(&ports->of[i], &ports->of[kept - 1]) == 0)
+			text_release(texts, ports->of[i].name);
+		else
+			ports->of[kept++] = ports->of[i];
+	}
+	ports->count = kept;
+}
+
+static int decode_ports(struct mk_texts *texts, const struct mk_json *spec,
+			struct mk_pod_object *pod, struct mk_error *err)
+{
+	struct port_list ports = { 0 };
+	int ret = decode_containers(texts, spec, "containers", false, &ports, err);
+
+	ret = ret ?: decode_containers(texts, spec, "initContainers", true, &ports, err);
+	sort_ports(texts, &ports);
+	pod->ports = ports_share(texts, ports.of, ports.count);
+	pod->port_count = pod->ports ? (unsigned int)ports.count : 0;
+	free(ports.of);
+	if (ret == 0 && pod->port_count != ports.count)
+		ret = mk_error_errno(err, ENOMEM, "ports of a pod");
+	return ret;
+}
+
+/* ---- the pod --------------------------------------------------------------------------------- */
+
+static int decode_times(const struct mk_json *metadata, const struct mk_json *status,
+			struct mk_pod_object *pod, struct mk_error *err)
+{
+	const char *text, *deleted;
+	int64_t unix_ns = 0;
+	int ret = tree_text(metadata, "deletionTimestamp", &deleted, err);
+
+	ret = ret ?: tree_text(status, "startTime", &text, err);
+	if (ret == 0 && (!text || !*text))
+		ret = tree_text(metadata, "creationTimestamp", &text, err);
+	if (ret < 0)
+		return ret;
+	pod->terminating = deleted && *deleted;
+	if (text && mk_time_parse(text, &unix_ns) == 0)
+		pod->started_unix_s = unix_ns / NS_PER_S;
+	return 0;
+}
+
+/* A static pod has another UID in the API than at its node. */
+static int decode_uid(const struct mk_json *metadata, struct mk_pod_object *pod,
+		      struct mk_error *err)
+{
+	struct mk_json annotations;
+	const char *text;
+	int ret = tree_member(metadata, "annotations", json_type_object, &annotations, err);
+
+	ret = ret ?: tree_text(&annotations, ANNOTATION_STATIC, &text, err);
+	if (ret == 0 && (!text || !*text))
+		ret = tree_text(metadata, "uid", &text, err);
+	if (ret < 0 || !text || !*text)
+		return ret;
+	pod->uid = strdup(text);
+	return pod->uid ? 0 : mk_error_errno(err, ENOMEM, "UID of a pod");
+}
+
+static int add_ip(const struct mk_json *parent, const char *key, struct mk_pod_object *pod,
+		  struct mk_error *err)
+{
+	struct mk_json at;
+	struct mk_ip ip, *known;
+	int ret = tree_member(parent, key, json_type_string, &at, err);
+
+	if (ret < 0 || !at.value || !*mk_json_string(&at))
+		return ret;
+	ret = tree_ip(&at, &ip, err);
+	if (ret < 0)
+		return ret;
+	known = &pod->ips[mk_family_index(ip.family)];
+	if (known->family == AF_UNSPEC)
+		*known = ip;
+	return 0;
+}
+
+static int decode_ips(const struct mk_json *status, struct mk_pod_object *pod, struct mk_error *err)
+{
+	struct mk_json list, item;
+	int ret = tree_member(status, "podIPs", json_type_array, &list, err);
+
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		ret = ret ?: add_ip(&item, "ip", pod, err);
+	}
+	if (ret == 0 && tree_length(&list) == 0)
+		ret = add_ip(status, "podIP", pod, err);
+	return ret;
+}
+
+static int decode_spec(struct mk_texts *texts, const struct mk_json *spec,
+		       struct mk_pod_object *pod, struct mk_error *err)
+{
+	const char *node;
+	int ret = tree_text(spec, "nodeName", &node, err);
+
+	ret = ret ?: tree_bool(spec, "hostNetwork", &pod->host_network, err);
+	ret = ret ?: decode_ports(texts, spec, pod, err);
+	if (ret < 0 || !node || !*node)
+		return ret;
+	pod->node_name = text_share(texts, node);
+	return pod->node_name ? 0 : mk_error_errno(err, ENOMEM, "node of a pod");
+}
+
+int pod_decode(struct mk_texts *texts, const struct mk_json *tree, const struct mk_object_id *id,
+	       union policy_object *object, struct mk_error *err)
+{
+	struct mk_pod_object *pod = &object->pod;
+	struct mk_json metadata, spec, status;
+	const char *phase = NULL;
+	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
+
+	(void)id;
+	ret = ret ?: tree_member(tree, "spec", json_type_object, &spec, err);
+	ret = ret ?: tree_member(tree, "status", json_type_object, &status, err);
+	ret = ret ?: labels_decode(texts, tree, NULL, &pod->labels, err);
+	ret = ret ?: decode_uid(&metadata, pod, err);
+	ret = ret ?: decode_times(&metadata, &status, pod, err);
+	ret = ret ?: decode_spec(texts, &spec, pod, err);
+	ret = ret ?: decode_ips(&status, pod, err);
+	ret = ret ?: tree_text(&status, "phase", &phase, err);
+	pod->finished = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
+	return ret;
+}
+
+bool pod_equal(const union policy_object *a, const union policy_object *b)
+{
+	const struct mk_pod_object *left = &a->pod, *right = &b->pod;
+
+	return left->ports == right->ports && text_compare(left->uid, right->uid) == 0 &&
+	       left->node_name == right->node_name && labels_equal(&left->labels, &right->labels) &&
+	       mk_ips_equal(left->ips, MK_FAMILIES, right->ips, MK_FAMILIES) &&
+	       left->started_unix_s == right->started_unix_s &&
+	       left->host_network == right->host_network && left->finished == right->finished &&
+	       left->terminating == right->terminating;
+}
+
+void pod_release(struct mk_texts *texts, union policy_object *object)
+{
+	struct mk_pod_object *pod = &object->pod;
+
+	ports_release(texts, pod->ports, pod->port_count);
+	labels_release(texts, &pod->labels);
+	text_release(texts, pod->node_name);
+	free(pod->uid);
+}
+
+/* ---- namespaces ------------------------------------------------------------------------------ */
+
+/* A cluster's Namespaces have a label with their name; a file may lack it. */
+int namespace_decode(struct mk_texts *texts, const struct mk_json *tree,
+		     const struct mk_object_id *id, union policy_object *object,
+		     struct mk_error *err)
+{
+	const struct mk_object_label name = { LABEL_NAME, id->name };
+
+	return labels_decode(texts, tree, &name, &object->namespace_.labels, err);
+}
+
+bool namespace_equal(const union policy_object *a, const union policy_object *b)
+{
+	return labels_equal(&a->namespace_.labels, &b->namespace_.labels);
+}
+
+void namespace_release(struct mk_texts *texts, union policy_object *object)
+{
+	labels_release(texts, &object->namespace_.labels);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cluster/model/policy.h - the objects behind network policies: Pods, Namespaces,
+ * NetworkPolicies and ClusterNetworkPolicies, with only the fields that monokube uses. What an
+ * object says is in test/policy/README.md, by number of rule.
+ *
+ * Sources: k8s.io/api/networking/v1 types.go; sigs.k8s.io/network-policy-api v1alpha2. */
+#ifndef MK_CLUSTER_MODEL_POLICY_H
+#define MK_CLUSTER_MODEL_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "monokube/abi.h"
+#include "base/ip.h"
+
+/* Keys and values of labels, and the names in selectors, are stored once in the model: equal texts
+ * have equal pointers, and so have equal sets of labels. They are valid while an object of the
+ * model has them. */
+struct mk_object_label {
+	const char *key, *value;
+};
+struct mk_labels {
+	const struct mk_object_label *of; /* sorted by key text; NULL: none */
+	size_t count;
+};
+
+enum mk_operator {
+	MK_OPERATOR_IN,
+	MK_OPERATOR_NOT_IN,
+	MK_OPERATOR_EXISTS,
+	MK_OPERATOR_DOES_NOT_EXIST,
+};
+struct mk_requirement {
+	const char *key;
+	enum mk_operator op;
+	const char **values; /* matchLabels: one value, with MK_OPERATOR_IN */
+	size_t value_count;
+};
+struct mk_selector {
+	struct mk_requirement *requirements; /* all must hold; none: everything matches */
+	size_t count;
+};
+bool mk_selector_matches(const struct mk_selector *selector, const struct mk_labels *labels);
+
+struct mk_named_port {
+	const char *name; /* a text of the model */
+	uint8_t proto; /* IPPROTO_* */
+	uint16_t port; /* host order */
+};
+
+struct mk_pod_object {
+	char *namespace_, *name;
+	/* As a runtime gives it: of static pods kubernetes.io/config.hash. NULL: none, or the pod
+	 * is another node's (mk_model_set_node()). */
+	char *uid;
+	char *node_name; /* NULL: not bound yet */
+	struct mk_labels labels;
+	struct mk_ip ips[MK_FAMILIES]; /* by mk_family_index(); AF_UNSPEC: none (yet) */
+	/* Of containers and restartable init containers, sorted by name, proto, port; NULL: none.
+	 * Equal lists have equal pointers. */
+	const struct mk_named_port *ports;
+	int64_t started_unix_s; /* status.startTime, or else creationTimestamp */
+	unsigned int port_count;
+	bool host_network, finished, terminating; /* finished: Succeeded or Failed */
+};
+_Static_assert(sizeof(struct mk_pod_object) == 112, "a cluster has a hundred thousand");
+
+struct mk_namespace_object {
+	char *name;
+	struct mk_labels labels; /* with kubernetes.io/metadata.name */
+};
+
+enum mk_policy_peer_kind {
+	MK_PEER_SELECTORS, /* pods by their labels and those of their namespaces */
+	MK_PEER_BLOCK, /* addresses */
+	MK_PEER_NODES, /* ClusterNetworkPolicy: addresses of nodes, by the nodes' labels */
+	MK_PEER_DOMAINS, /* ClusterNetworkPolicy: an Accept's domainNames, no match yet (rule 58) */
+	/* NetworkPolicy: matches nothing. ClusterNetworkPolicy: the rule fails closed, an Accept
+	 * matches nothing, a Deny or Pass denies everything (rule 54). */
+	MK_PEER_INVALID,
+};
+/* One entry of from or to. A ClusterNetworkPolicy has an entry for each network. */
+struct mk_policy_peer_object {
+	enum mk_policy_peer_kind kind;
+	bool has_namespaces; /* false: the namespace of the policy */
+	struct mk_selector namespaces, pods; /* pods: none means all */
+	struct mk_selector nodes;
+	struct mk_cidr cidr; /* network address */
+	struct mk_cidr *except;
+	size_t except_count;
+};
+
+/* One entry of ports or protocols. */
+struct mk_policy_port_object {
+	bool valid; /* false: as MK_PEER_INVALID */
+	uint8_t proto; /* IPPROTO_*; MK_PROTO_ANY: with a name that stands for any protocol */
+	uint16_t first, last; /* host order, inclusive; 0 to 65535: all */
+	const char *name; /* of a named port of the destination; NULL: by number */
+};
+
+struct mk_policy_rule_object {
+	char *name; /* of a ClusterNetworkPolicy; may be NULL */
+	enum mk_policy_action action; /* MK_POLICY_ACCEPT in NetworkPolicies */
+	/* Empty: all match. A list with only invalid entries matches nothing. */
+	struct mk_policy_peer_object *peers;
+	size_t peer_count;
+	struct mk_policy_port_object *ports;
+	size_t port_count;
+};
+
+struct mk_policy_rules {
+	struct mk_policy_rule_object *of;
+	size_t count;
+};
+
+/* On a policy of either kind. "audit": what the policy forbids is reported, and passes. "enforce"
+ * and absent: it is enforced. Any other value is logged, and the policy is enforced. */
+#define MK_POLICY_MODE_ANNOTATION "monokube.io/policy-mode"
+
+struct mk_network_policy {
+	char *namespace_, *name;
+	struct mk_selector pods;
+	bool applies[MK_POLICY_DIRECTIONS]; /* policyTypes */
+	bool audited; /* MK_POLICY_MODE_ANNOTATION is "audit" */
+	struct mk_policy_rules rules[MK_POLICY_DIRECTIONS];
+	char *passed_over; /* invalid entries, with reasons; NULL: none */
+};
+
+struct mk_cluster_policy {
+	char *name;
+	enum mk_policy_tier tier; /* MK_TIER_ADMIN or MK_TIER_BASELINE */
+	int priority; /* the lower one first */
+	bool audited;
+	/* The subject: pods with @pods in namespaces with @namespaces. */
+	struct mk_selector namespaces, pods;
+	struct mk_policy_rules rules[MK_POLICY_DIRECTIONS];
+	char *passed_over;
+};
+
+struct mk_model;
+
+/* NULL: no such object. */
+const struct mk_pod_object *mk_model_pod(const struct mk_model *model, const char *namespace_,
+					 const char *name);
+const struct mk_namespace_object *mk_model_namespace(const struct mk_model *model,
+						     const char *name);
+const struct mk_network_policy *mk_model_network_policy(const struct mk_model *model,
+							const char *namespace_, const char *name);
+const struct mk_cluster_policy *mk_model_cluster_policy(const struct mk_model *model,
+							const char *name);
+
+/* Visit all, in no particular order. @visit must not change the model. */
+void mk_model_each_pod(const struct mk_model *model,
+		       void (*visit)(void *ctx, const struct mk_pod_object *pod), void *ctx);
+void mk_model_each_namespace(const struct mk_model *model,
+			     void (*visit)(void *ctx, const struct mk_namespace_object *of),
+			     void *ctx);
+/* @namespace_ NULL: of all namespaces. */
+void mk_model_each_network_policy(const struct mk_model *model, const char *namespace_,
+				  void (*visit)(void *ctx, const struct mk_network_policy *policy),
+				  void *ctx);
+void mk_model_each_cluster_policy(const struct mk_model *model,
+				  void (*visit)(void *ctx, const struct mk_cluster_policy *policy),
+				  void *ctx);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cluster/model/policy_object.h - decode, compare and release the objects of policy.h; private
+ * to this folder. As in object.h, a decode function fills a zeroed object, and the caller releases
+ * what it leaves after an error. Names of objects belong to their entry of the model. */
+#ifndef MK_CLUSTER_MODEL_POLICY_OBJECT_H
+#define MK_CLUSTER_MODEL_POLICY_OBJECT_H
+
+#include "cluster/model/object.h"
+#include "cluster/model/texts.h"
+
+union policy_object {
+	struct mk_pod_object pod;
+	struct mk_namespace_object namespace_;
+	struct mk_network_policy network_policy;
+	struct mk_cluster_policy cluster_policy;
+};
+
+mk_must_check int pod_decode(struct mk_texts *texts, const struct mk_json *tree,
+			     const struct mk_object_id *id, union policy_object *object,
+			     struct mk_error *err);
+bool pod_equal(const union policy_object *a, const union policy_object *b);
+void pod_release(struct mk_texts *texts, union policy_object *object);
+
+mk_must_check int namespace_decode(struct mk_texts *texts, const struct mk_json *tree,
+				   const struct mk_object_id *id, union policy_object *object,
+				   struct mk_error *err);
+bool namespace_equal(const union policy_object *a, const union policy_object *b);
+void namespace_release(struct mk_texts *texts, union policy_object *object);
+
+mk_must_check int network_policy_decode(struct mk_texts *texts, const struct mk_json *tree,
+					const struct mk_object_id *id, union policy_object *object,
+					struct mk_error *err);
+bool network_policy_equal(const union policy_object *a, const union policy_object *b);
+void network_policy_release(struct mk_texts *texts, union policy_object *object);
+
+mk_must_check int cluster_policy_decode(struct mk_texts *texts, const struct mk_json *tree,
+					const struct mk_object_id *id, union policy_object *object,
+					struct mk_error *err);
+bool cluster_policy_equal(const union policy_object *a, const union policy_object *b);
+void cluster_policy_release(struct mk_texts *texts, union policy_object *object);
+
+/* ---- parts of policies ----------------------------------------------------------------------- */
+
+/* @at absent: an empty selector. */
+mk_must_check int selector_decode(struct mk_texts *texts, const struct mk_json *at,
+				  struct mk_selector *selector, struct mk_error *err);
+bool selector_equal(const struct mk_selector *a, const struct mk_selector *b);
+void selector_release(struct mk_texts *texts, struct mk_selector *selector);
+
+/* What the rules of one policy have in common. */
+struct policy_reading {
+	struct mk_texts *texts;
+	char **passed_over; /* the policy's */
+	enum mk_policy_direction direction;
+};
+
+/* Decode the rules of @in->direction in @spec, each with @decode. An item of null is absent. */
+typedef int policy_rule_fn(const struct policy_reading *in, const struct mk_json *item,
+			   struct mk_policy_rule_object *rule, struct mk_error *err);
+mk_must_check int policy_rules_decode(const struct policy_reading *in, const struct mk_json *spec,
+				      policy_rule_fn *decode, struct mk_policy_rules *rules,
+				      struct mk_error *err);
+bool policy_rules_equal(const struct mk_policy_rules *a, const struct mk_policy_rules *b);
+void policy_rules_release(struct mk_texts *texts, struct mk_policy_rules *rules);
+
+/* Read MK_POLICY_MODE_ANNOTATION of @tree. A value that is not understood is passed over. */
+mk_must_check int policy_mode_decode(const struct mk_json *tree, bool *audited, char **passed_over,
+				     struct mk_error *err);
+
+/* Append a zeroed peer or port to @rule. NULL: out of memory. */
+mk_must_check struct mk_policy_peer_object *policy_peer_add(struct mk_policy_rule_object *rule,
+							    struct mk_error *err);
+mk_must_check struct mk_policy_port_object *policy_port_add(struct mk_policy_rule_object *rule,
+							    struct mk_error *err);
+/* The entry makes no sense, as @why says: keep it as one that is not valid. @ret is returned if it
+ * is another failure. */
+mk_must_check int policy_peer_invalid(const struct policy_reading *in, int ret,
+				      const struct mk_error *why,
+				      struct mk_policy_peer_object *peer, struct mk_error *err);
+mk_must_check int policy_port_invalid(const struct policy_reading *in, int ret,
+				      const struct mk_error *why,
+				      struct mk_policy_port_object *port, struct mk_error *err);
+/* Read a range of addresses; its host bits have no meaning. */
+mk_must_check int policy_cidr_decode(const struct mk_json *at, struct mk_cidr *cidr,
+				     struct mk_error *err);
+
+#endif

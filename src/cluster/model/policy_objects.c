@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The model's tables of the objects of policy.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/model/model_internal.h"
+
+struct policy_entry {
+	struct mk_index_link link;
+	union policy_object object;
+	char key[]; /* namespace and name, each with a NUL */
+};
+
+static const struct {
+	int (*decode)(struct mk_texts *texts, const struct mk_json *tree,
+		      const struct mk_object_id *id, union policy_object *object,
+		      struct mk_error *err);
+	bool (*equal)(const union policy_object *a, const union policy_object *b);
+	void (*release)(struct mk_texts *texts, union policy_object *object);
+} kinds[MK_KIND_COUNT] = {
+	[MK_KIND_POD] = { pod_decode, pod_equal, pod_release },
+	[MK_KIND_NAMESPACE] = { namespace_decode, namespace_equal, namespace_release },
+	[MK_KIND_NETWORK_POLICY] = { network_policy_decode, network_policy_equal,
+				     network_policy_release },
+	[MK_KIND_CLUSTER_POLICY] = { cluster_policy_decode, cluster_policy_equal,
+				     cluster_policy_release },
+};
+
+bool model_is_policy_object(enum mk_kind kind)
+{
+	return kinds[kind].decode;
+}
+
+size_t model_policy_object_count(const struct mk_model *model, enum mk_kind kind)
+{
+	return model->policy_objects[kind].count;
+}
+
+static size_t make_key(char key[MK_MODEL_KEY_CHARS], const char *namespace_, const char *name)
+{
+	size_t first = strlen(namespace_) + 1, second = strlen(name) + 1;
+
+	if (first + second > MK_MODEL_KEY_CHARS)
+		return 0; /* no object has such a name */
+	memcpy(key, namespace_, first);
+	memcpy(key + first, name, second);
+	return first + second;
+}
+
+static struct policy_entry *entry_of(struct mk_index_link *link)
+{
+	return link ? mk_index_entry(link, struct policy_entry, link) : NULL;
+}
+
+static const char *name_of(const struct policy_entry *entry)
+{
+	return entry->key + strlen(entry->key) + 1;
+}
+
+static bool has_names(const struct policy_entry *entry, const char *namespace_, const char *name)
+{
+	return strcmp(entry->key, namespace_) == 0 && strcmp(name_of(entry), name) == 0;
+}
+
+/* Visit all objects of a kind: after NULL the first one. */
+static struct policy_entry *after(const struct mk_model *model, enum mk_kind kind,
+				  const struct policy_entry *entry)
+{
+	return entry_of(mk_index_after(&model->policy_objects[kind], entry ? &entry->link : NULL));
+}
+
+static struct policy_entry *find(const struct mk_model *model, enum mk_kind kind,
+				 const char *namespace_, const char *name)
+{
+	char key[MK_MODEL_KEY_CHARS];
+	uint32_t hash = mk_index_hash(key, make_key(key, namespace_, name));
+	struct mk_index_link *link = mk_index_find(&model->policy_objects[kind], hash);
+
+	while (link && !has_names(entry_of(link), namespace_, name))
+		link = mk_index_find_next(link);
+	return entry_of(link);
+}
+
+static struct policy_entry *add(struct mk_model *model, const struct mk_object_id *id)
+{
+	char key[MK_MODEL_KEY_CHARS];
+	size_t bytes = make_key(key, id->namespace_, id->name);
+	struct policy_entry *entry = calloc(1, sizeof(*entry) + bytes);
+
+	if (!entry)
+		return NULL;
+	memcpy(entry->key, key, bytes);
+	if (mk_index_add(&model->policy_objects[id->kind], &entry->link,
+			 mk_index_hash(key, bytes)) == 0)
+		return entry;
+	free(entry);
+	return NULL;
+}
+
+/* The names of an object are those of its entry. */
+static void set_names(enum mk_kind kind, struct policy_entry *entry)
+{
+	char *namespace_ = entry->key, *name = namespace_ + strlen(namespace_) + 1;
+	union policy_object *object = &entry->object;
+
+	if (kind == MK_KIND_POD) {
+		object->pod.namespace_ = namespace_;
+		object->pod.name = name;
+	} else if (kind == MK_KIND_NAMESPACE) {
+		object->namespace_.name = name;
+	} else if (kind == MK_KIND_NETWORK_POLICY) {
+		object->network_policy.namespace_ = namespace_;
+		object->network_policy.name = name;
+	} else {
+		object->cluster_policy.name = name;
+	}
+}
+
+static const char *passed_over(enum mk_kind kind, const union policy_object *object)
+{
+	if (kind == MK_KIND_NETWORK_POLICY)
+		return object->network_policy.passed_over;
+	return kind == MK_KIND_CLUSTER_POLICY ? object->cluster_policy.passed_over : NULL;
+}
+
+/* @former: the content before; NULL: the object is new. */
+static void tell(const struct mk_model *model, enum mk_kind kind, const struct policy_entry *entry,
+		 const union policy_object *former)
+{
+	const char *namespace_ = entry->key, *name = name_of(entry);
+	const struct mk_model_listener *to = &model->listener;
+
+	if (kind == MK_KIND_POD && to->pod_changed)
+		to->pod_changed(to->ctx, &entry->object.pod, former ? &former->pod : NULL);
+	else if (kind == MK_KIND_NAMESPACE && to->namespace_changed)
+		to->namespace_changed(to->ctx, name);
+	else if (kind == MK_KIND_NETWORK_POLICY && to->network_policy_changed)
+		to->network_policy_changed(to->ctx, namespace_, name);
+	else if (kind == MK_KIND_CLUSTER_POLICY && to->cluster_policy_changed)
+		to->cluster_policy_changed(to->ctx, name);
+}
+
+static void replace(struct mk_model *model, const struct mk_object_id *id,
+		    struct policy_entry *entry, const union policy_object *object, bool is_new)
+{
+	union policy_object old = entry->object;
+
+	entry->object = *object;
+	set_names(id->kind, entry);
+	model_log_passed_over(id, passed_over(id->kind, &old), passed_over(id->kind, object));
+	if (is_new || !kinds[id->kind].equal(&old, object))
+		tell(model, id->kind, entry, is_new ? NULL : &old);
+	kinds[id->kind].release(&model->texts, &old);
+}
+
+/* Only pods of this node are known by their UID. */
+static void drop_uid(const struct mk_model *model, struct mk_pod_object *pod)
+{
+	if (!model->node_name || (pod->node_name && strcmp(pod->node_name, model->node_name) == 0))
+		return;
+	free(pod->uid);
+	pod->uid = NULL;
+}
+
+int model_apply_policy_object(struct mk_model *model, const struct mk_json *tree,
+			      const struct mk_object_id *id, struct mk_error *err)
+{
+	struct policy_entry *entry = find(model, id->kind, id->namespace_, id->name);
+	union policy_object object;
+	bool is_new = !entry;
+	int ret;
+
+	memset(&object, 0, sizeof(object));
+	ret = kinds[id->kind].decode(&model->texts, tree, id, &object, err);
+	if (ret == 0 && id->kind == MK_KIND_POD)
+		drop_uid(model, &object.pod);
+	if (ret == 0 && is_new) {
+		entry = add(model, id);
+		if (!entry)
+			ret = mk_error_errno(err, ENOMEM, "new object");
+	}
+	if (ret < 0) {
+		kinds[id->kind].release(&model->texts, &object);
+		return ret;
+	}
+	replace(model, id, entry, &object, is_new);
+	return 0;
+}
+
+void model_delete_policy_object(struct mk_model *model, enum mk_kind kind, const char *namespace_,
+				const char *name)
+{
+	struct policy_entry *entry = find(model, kind, namespace_, name);
+
+	if (!entry)
+		return;
+	mk_index_remove(&model->policy_objects[kind], &entry->link);
+	tell(model, kind, entry, &entry->object);
+	kinds[kind].release(&model->texts, &entry->object);
+	free(entry);
+}
+
+static void free_kind(struct mk_model *model, enum mk_kind kind)
+{
+	struct policy_entry *entry = after(model, kind, NULL), *next;
+
+	for (; entry; entry = next) {
+		next = after(model, kind, entry);
+		kinds[kind].release(&model->texts, &entry->object);
+		free(entry);
+	}
+	mk_index_release(&model->policy_objects[kind]);
+}
+
+void model_free_policy_objects(struct mk_model *model)
+{
+	for (enum mk_kind kind = 0; kind < MK_KIND_COUNT; kind++)
+		free_kind(model, kind);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+const struct mk_pod_object *mk_model_pod(const struct mk_model *model, const char *namespace_,
+					 const char *name)
+{
+	struct policy_entry *entry = find(model, MK_KIND_POD, namespace_, name);
+
+	return entry ? &entry->object.pod : NULL;
+}
+
+const struct mk_namespace_object *mk_model_namespace(const struct mk_model *model, const char *name)
+{
+	struct policy_entry *entry = find(model, MK_KIND_NAMESPACE, "", name);
+
+	return entry ? &entry->object.namespace_ : NULL;
+}
+
+const struct mk_network_policy *mk_model_network_policy(const struct mk_model *model,
+							const char *namespace_, const char *name)
+{
+	struct policy_entry *entry = find(model, MK_KIND_NETWORK_POLICY, namespace_, name);
+
+	return entry ? &entry->object.network_policy : NULL;
+}
+
+const struct mk_cluster_policy *mk_model_cluster_policy(const struct mk_model *model,
+							const char *name)
+{
+	struct policy_entry *entry = find(model, MK_KIND_CLUSTER_POLICY, "", name);
+
+	return entry ? &entry->object.cluster_policy : NULL;
+}
+
+void mk_model_each_pod(const struct mk_model *model,
+		       void (*visit)(void *ctx, const struct mk_pod_object *pod), void *ctx)
+{
+	for (const struct policy_entry *entry = NULL; (entry = after(model, MK_KIND_POD, entry));)
+		visit(ctx, &entry->object.pod);
+}
+
+void mk_model_each_namespace(const struct mk_model *model,
+			     void (*visit)(void *ctx, const struct mk_namespace_object *of),
+			     void *ctx)
+{
+	for (const struct policy_entry *entry = NULL;
+	     (entry = after(model, MK_KIND_NAMESPACE, entry));)
+		visit(ctx, &entry->object.namespace_);
+}
+
+void mk_model_each_network_policy(const struct mk_model *model, const char *namespace_,
+				  void (*visit)(void *ctx, const struct mk_network_policy *policy),
+				  void *ctx)
+{
+	for (const struct policy_entry *entry = NULL;
+	     (entry = after(model, MK_KIND_NETWORK_POLICY, entry));)
+		if (!namespace_ || strcmp(entry->key, namespace_) == 0)
+			visit(ctx, &entry->object.network_policy);
+}
+
+void mk_model_each_cluster_policy(const struct mk_model *model,
+				  void (*visit)(void *ctx, const struct mk_cluster_policy *policy),
+				  void *ctx)
+{
+	for (const struct policy_entry *entry = NULL;
+	     (entry = after(model, MK_KIND_CLUSTER_POLICY, entry));)
+		visit(ctx, &entry->object.cluster_policy);
+}

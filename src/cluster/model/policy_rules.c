@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What rules of both kinds of policies have in common. An entry that makes no sense stays in its
+ * list, because a list that is empty matches all. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/model/policy_object.h"
+
+static const char *const directions[MK_POLICY_DIRECTIONS] = {
+	[MK_POLICY_INGRESS] = "ingress",
+	[MK_POLICY_EGRESS] = "egress",
+};
+
+int policy_rules_decode(const struct policy_reading *in, const struct mk_json *spec,
+			policy_rule_fn *decode, struct mk_policy_rules *rules, struct mk_error *err)
+{
+	struct mk_json list, item;
+	int ret = tree_member(spec, directions[in->direction], json_type_array, &list, err);
+
+	if (ret < 0 || tree_length(&list) == 0)
+		return ret;
+	rules->of = calloc(tree_length(&list), sizeof(*rules->of));
+	if (!rules->of)
+		return mk_error_errno(err, ENOMEM, "%zu rules", tree_length(&list));
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		item = (struct mk_json){ .parent = &list, .index = i };
+		if (json_object_array_get_idx(list.value, i))
+			ret = tree_item(&list, i, json_type_object, &item, err);
+		ret = ret ?: decode(in, &item, &rules->of[rules->count++], err);
+	}
+	return ret;
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+static void *append(void **list, size_t *count, size_t size, struct mk_error *err)
+{
+	char *more = reallocarray(*list, *count + 1, size);
+
+	if (!more) {
+		mk_error_errno(err, ENOMEM, "%zu entries of a rule", *count + 1);
+		return NULL;
+	}
+	*list = more;
+	return memset(more + (*count)++ * size, 0, size);
+}
+
+struct mk_policy_peer_object *policy_peer_add(struct mk_policy_rule_object *rule,
+					      struct mk_error *err)
+{
+	return append((void **)&rule->peers, &rule->peer_count, sizeof(*rule->peers), err);
+}
+
+struct mk_policy_port_object *policy_port_add(struct mk_policy_rule_object *rule,
+					      struct mk_error *err)
+{
+	return append((void **)&rule->ports, &rule->port_count, sizeof(*rule->ports), err);
+}
+
+static void release_peer(struct mk_texts *texts, struct mk_policy_peer_object *peer)
+{
+	selector_release(texts, &peer->namespaces);
+	selector_release(texts, &peer->pods);
+	selector_release(texts, &peer->nodes);
+	free(peer->except);
+	*peer = (struct mk_policy_peer_object){ .kind = MK_PEER_INVALID };
+}
+
+static int pass_over_entry(const struct policy_reading *in, int ret, const struct mk_error *why,
+			   struct mk_error *err)
+{
+	return ret == -ENOMEM ? mk_error_set(err, ENOMEM, "%s", why->text)
+			      : pass_over(in->passed_over, why, err);
+}
+
+int policy_peer_invalid(const struct policy_reading *in, int ret, const struct mk_error *why,
+			struct mk_policy_peer_object *peer, struct mk_error *err)
+{
+	release_peer(in->texts, peer);
+	return pass_over_entry(in, ret, why, err);
+}
+
+int policy_port_invalid(const struct policy_reading *in, int ret, const struct mk_error *why,
+			struct mk_policy_port_object *port, struct mk_error *err)
+{
+	text_release(in->texts, port->name);
+	*port = (struct mk_policy_port_object){ .valid = false };
+	return pass_over_entry(in, ret, why, err);
+}
+
+int policy_cidr_decode(const struct mk_json *at, struct mk_cidr *cidr, struct mk_error *err)
+{
+	if (!at->value || mk_cidr_parse_lenient(mk_json_string(at), cidr) < 0)
+		return tree_wrong(at, "a range such as 10.0.0.0/8", err);
+	*cidr = mk_cidr_network(cidr);
+	return 0;
+}
+
+/* ---- equality and release -------------------------------------------------------------------- */
+
+static bool peer_equal(const struct mk_policy_peer_object *a, const struct mk_policy_peer_object *b)
+{
+	return a->kind == b->kind && a->has_namespaces == b->has_namespaces &&
+	       selector_equal(&a->namespaces, &b->namespaces) &&
+	       selector_equal(&a->pods, &b->pods) && selector_equal(&a->nodes, &b->nodes) &&
+	       mk_cidr_equal(&a->cidr, &b->cidr) &&
+	       mk_cidrs_equal(a->except, a->except_count, b->except, b->except_count);
+}
+
+static bool port_equal(const struct mk_policy_port_object *a, const struct mk_policy_port_object *b)
+{
+	return a->valid == b->valid && a->proto == b->proto && a->first == b->first &&
+	       a->last == b->last && a->name == b->name;
+}
+
+static bool rule_equal(const struct mk_policy_rule_object *a, const struct mk_policy_rule_object *b)
+{
+	if (text_compare(a->name, b->name) != 0 || a->action != b->action ||
+	    a->peer_count != b->peer_count || a->port_count != b->port_count)
+		return false;
+	for (size_t i = 0; i < a->peer_count; i++)
+		if (!peer_equal(&a->peers[i], &b->peers[i]))
+			return false;
+	for (size_t i = 0; i < a->port_count; i++)
+		if (!port_equal(&a->ports[i], &b->ports[i]))
+			return false;
+	return true;
+}
+
+bool policy_rules_equal(const struct mk_policy_rules *a, const struct mk_policy_rules *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (!rule_equal(&a->of[i], &b->of[i]))
+			return false;
+	return true;
+}
+
+void policy_rules_release(struct mk_texts *texts, struct mk_policy_rules *rules)
+{
+	for (size_t i = 0; i < rules->count; i++) {
+		struct mk_policy_rule_object *rule = &rules->of[i];
+
+		for (size_t j = 0; j < rule->peer_count; j++)
+			release_peer(texts, &rule->peers[j]);
+		for (size_t j = 0; j < rule->port_count; j++)
+			text_release(texts, rule->ports[j].name);
+		free(rule->peers);
+		free(rule->ports);
+		free(rule->name);
+	}
+	free(rules->of);
+	*rules = (struct mk_policy_rules){ 0 };
+}
+
+/* ---- mode ------------------------------------------------------------------------------------ */
+
+static int read_mode(const struct mk_json *tree, bool *audited, struct mk_error *err)
+{
+	struct mk_json metadata, annotations, at;
+	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
+
+	ret = ret ?: tree_member(&metadata, "annotations", json_type_object, &annotations, err);
+	ret = ret
+		      ?: tree_member(&annotations, MK_POLICY_MODE_ANNOTATION, json_type_string, &at,
+				     err);
+	if (ret < 0 || !at.value)
+		return ret;
+	*audited = strcmp(mk_json_string(&at), "audit") == 0;
+	if (*audited || strcmp(mk_json_string(&at), "enforce") == 0)
+		return 0;
+	return tree_wrong(&at, "audit or enforce", err);
+}
+
+int policy_mode_decode(const struct mk_json *tree, bool *audited, char **passed_over,
+		       struct mk_error *err)
+{
+	struct mk_error why;
+	int ret = read_mode(tree, audited, &why);
+
+	return ret < 0 ? pass_over(passed_over, &why, err) : 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/pods/port.h - the ports of function pods: what a device says about itself. */
+#ifndef MK_DATAPATH_PODS_PORT_H
+#define MK_DATAPATH_PODS_PORT_H
+
+#include <stdbool.h>
+
+#include "base/netlink/netlink.h"
+
+/* How a function pod handles the frames of its ports. */
+enum mk_port_mode {
+	MK_PORT_NONE,
+	MK_PORT_BRIDGED, /* a bridge in the pod joins both ports */
+	MK_PORT_INLINE, /* a program moves frames from one port to the other */
+	MK_PORT_ROUTED, /* the pod's kernel routes from one port to the other */
+	MK_PORT_MODES
+};
+
+enum mk_port_side { MK_PORT_INSIDE, MK_PORT_OUTSIDE, MK_PORT_SIDES };
+
+/* MAC addresses of ports: 06:4d:MODE:SIDE:0:END. They are the same for all pods, so that replicas
+ * do not differ. No frame that passes a function has one as source or destination, but in mode
+ * Routed. */
+struct mk_mac mk_port_mac(enum mk_port_mode mode, enum mk_port_side side, bool is_host_end);
+
+/* Is the device the host's end of a port? Then *@mode and *@side (NULL: not wanted) say which. */
+bool mk_port_of(const struct mk_link *link, enum mk_port_mode *mode, enum mk_port_side *side);
+
+#endif

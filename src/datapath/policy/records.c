@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the maps hold and should hold, by key. Records of an earlier agent are read from the
+ * maps. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "datapath/policy/tables_internal.h"
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+struct policy_id *id_find(struct policy_id *ids, uint64_t id)
+{
+	struct policy_id *found;
+
+	HASH_FIND(hh, ids, &id, sizeof(id), found);
+	return found;
+}
+
+struct policy_id *id_add(struct policy_id **ids, uint64_t id)
+{
+	struct policy_id *found = id_find(*ids, id);
+
+	if (found)
+		return found;
+	found = calloc(1, sizeof(*found));
+	if (!found)
+		return NULL;
+	found->id = id;
+	HASH_ADD(hh, *ids, id, sizeof(found->id), found);
+	return found;
+}
+
+void ids_clear(struct policy_id **ids)
+{
+	struct policy_id *id, *next;
+
+	HASH_ITER(hh, *ids, id, next) {
+		HASH_DEL(*ids, id);
+		free(id);
+	}
+}
+
+void class_unuse(struct mk_policy_sync *sync, uint64_t class_id)
+{
+	struct policy_id *class = id_find(sync->classes, class_id);
+
+	if (!class || --class->uses > 0)
+		return;
+	HASH_DEL(sync->classes, class);
+	free(class);
+}
+
+/* ---- one record ------------------------------------------------------------------------------ */
+
+static size_t value_at(const struct mk_table *table)
+{
+	return (table->key_size + 7u) / 8;
+}
+
+void *record_value(const struct mk_policy_sync *sync, struct record *record)
+{
+	return record->bytes + value_at(sync->maps[record->map]);
+}
+
+static struct record *record_of(struct mk_index_link *link)
+{
+	return link ? mk_index_entry(link, struct record, link) : NULL;
+}
+
+struct record *record_find(const struct mk_policy_sync *sync, enum policy_map map, const void *key)
+{
+	size_t bytes = sync->maps[map]->key_size;
+	struct mk_index_link *link = mk_index_find(&sync->records[map], mk_index_hash(key, bytes));
+
+	while (link && memcmp(record_of(link)->bytes, key, bytes) != 0)
+		link = mk_index_find_next(link);
+	return record_of(link);
+}
+
+struct record *record_after(const struct mk_policy_sync *sync, enum policy_map map,
+			    const struct record *record)
+{
+	return record_of(mk_index_after(&sync->records[map], record ? &record->link : NULL));
+}
+
+static struct record *record_new(struct mk_policy_sync *sync, enum policy_map map, const void *key)
+{
+	const struct mk_table *table = sync->maps[map];
+	size_t bytes = value_at(table) * 8 + table->value_size;
+	struct record *record = calloc(1, sizeof(*record) + bytes);
+
+	if (!record)
+		return NULL;
+	if (mk_index_add(&sync->records[map], &record->link, mk_index_hash(key, table->key_size)) <
+	    0) {
+		free(record);
+		return NULL;
+	}
+	record->map = map;
+	memcpy(record->bytes, key, table->key_size);
+	return record;
+}
+
+static void unlink_record(struct mk_policy_sync *sync, struct record *record)
+{
+	if (record->dirty)
+		DL_DELETE(sync->dirty[record->map], record);
+	else if (record->state == RECORD_GONE)
+		DL_DELETE(sync->gone, record);
+	record->dirty = false;
+}
+
+static void make_dirty(struct mk_policy_sync *sync, struct record *record)
+{
+	record->dirty = true;
+	DL_APPEND(sync->dirty[record->map], record);
+}
+
+void record_clean(struct mk_policy_sync *sync, struct record *record)
+{
+	unlink_record(sync, record);
+	record->written = true;
+}
+
+struct record *record_put(struct mk_policy_sync *sync, enum policy_map map, const void *key,
+			  const void *value, enum record_state state)
+{
+	struct record *record = record_find(sync, map, key) ?: record_new(sync, map, key);
+	bool dirty;
+
+	if (!record)
+		return NULL;
+	dirty = record->dirty || !record->written ||
+		memcmp(record_value(sync, record), value, sync->maps[map]->value_size) != 0;
+	unlink_record(sync, record);
+	memcpy(record_value(sync, record), value, sync->maps[map]->value_size);
+	record->state = state;
+	sync->has_former |= state == RECORD_FORMER;
+	if (dirty)
+		make_dirty(sync, record);
+	return record;
+}
+
+/* An address without identity has another verdict, so its removal does not wait. */
+void record_gone(struct mk_policy_sync *sync, struct record *record, uint64_t now_ns)
+{
+	if (record->state == RECORD_GONE)
+		return;
+	if (!record->written) {
+		record_free(sync, record);
+		return;
+	}
+	unlink_record(sync, record);
+	record->state = RECORD_GONE;
+	record->since_ns = now_ns;
+	if (record->map == POLICY_IDENTITIES)
+		make_dirty(sync, record);
+	else
+		DL_APPEND(sync->gone, record);
+}
+
+void record_free(struct mk_policy_sync *sync, struct record *record)
+{
+	if (sync->audited == record)
+		sync->audited = record_after(sync, record->map, record);
+	unlink_record(sync, record);
+	mk_index_remove(&sync->records[record->map], &record->link);
+	free(record);
+}
+
+/* ---- an earlier agent's ---------------------------------------------------------------------- */
+
+struct reading {
+	struct mk_policy_sync *sync;
+	enum policy_map map;
+};
+
+static int recover_class(struct mk_policy_sync *sync, const struct mk_policy_identity *identity)
+{
+	struct policy_id *class =
+		identity->class_id ? id_add(&sync->classes, identity->class_id) : NULL;
+
+	if (class)
+		class->uses++;
+	return identity->class_id && !class ? -ENOMEM : 0;
+}
+
+static int recover_record(void *ctx, const void *key, const void *value, struct mk_error *err)
+{
+	const struct reading *reading = ctx;
+	struct mk_policy_sync *sync = reading->sync;
+	struct record *record;
+
+	/* a walk over a map that changes meanwhile may repeat a key */
+	if (record_find(sync, reading->map, key))
+		return 0;
+	record = record_put(sync, reading->map, key, value, RECORD_FORMER);
+	if (!record || (reading->map == POLICY_IDENTITIES && recover_class(sync, value) < 0))
+		return mk_error_errno(err, ENOMEM, "cannot read map '%s'",
+				      sync->maps[reading->map]->name);
+	record_clean(sync, record);
+	return 0;
+}
+
+/* ---- life cycle ------------------------------------------------------------------------------ */
+
+static int read_all(struct mk_policy_sync *sync, struct mk_error *err)
+{
+	int ret = slots_open(sync, err);
+
+	for (int map = 0; ret == 0 && map < POLICY_MAPS; map++) {
+		struct reading reading = { sync, (enum policy_map)map };
+
+		ret = mk_table_each(sync->maps[map], recover_record, &reading, err);
+	}
+	return ret;
+}
+
+struct mk_policy_sync *mk_policy_sync_new(const struct mk_policy_tables *tables,
+					  struct mk_error *err)
+{
+	struct mk_policy_sync *sync = calloc(1, sizeof(*sync));
+
+	if (!sync) {
+		(void)mk_error_errno(err, ENOMEM, "cannot read the policy tables");
+		return NULL;
+	}
+	*sync = (struct mk_policy_sync){
+		.tables = tables,
+		.maps = { [POLICY_PORTS] = &tables->ports,
+			  [POLICY_PEERS] = &tables->peers,
+			  [POLICY_BLOCKS] = &tables->blocks,
+			  [POLICY_IDENTITIES] = &tables->identities,
+			  [POLICY_NAMESPACES] = &tables->namespaces,
+			  [POLICY_EXPECTED] = &tables->expected },
+		.family = mk_table_family(&tables->identities),
+		.listed = -1,
+		.raise_all = true,
+	};
+	if (read_all(sync, err) < 0) {
+		mk_policy_sync_free(sync);
+		return NULL;
+	}
+	return sync;
+}
+
+void mk_policy_sync_free(struct mk_policy_sync *sync)
+{
+	struct record *record, *next;
+
+	if (!sync)
+		return;
+	sync->audited = NULL;
+	for (enum policy_map map = 0; map < POLICY_MAPS; map++) {
+		for (record = record_after(sync, map, NULL); record; record = next) {
+			next = record_after(sync, map, record);
+			record_free(sync, record);
+		}
+		mk_index_release(&sync->records[map]);
+	}
+	ids_clear(&sync->classes);
+	ids_clear(&sync->in_force);
+	ids_clear(&sync->blocked);
+	sandboxes_free(sync);
+	slots_close(sync);
+	free(sync);
+}
+
+void mk_policy_sync_release(struct mk_policy_sync *sync, uint64_t now_ns)
+{
+	struct record *record, *next;
+
+	for (enum policy_map map = 0; map < POLICY_MAPS; map++)
+		for (record = record_after(sync, map, NULL); record; record = next) {
+			next = record_after(sync, map, record);
+			if (record->state == RECORD_FORMER)
+				record_gone(sync, record, now_ns);
+		}
+	sync->has_former = false;
+}
+
+void mk_policy_sync_entries(const struct mk_policy_sync *sync, struct mk_policy_entries *entries)
+{
+	*entries = (struct mk_policy_entries){
+		.identities = sync->records[POLICY_IDENTITIES].count,
+		.peers = sync->records[POLICY_PEERS].count,
+		.blocks = sync->records[POLICY_BLOCKS].count,
+		.ports = sync->records[POLICY_PORTS].count,
+		.expected = sync->records[POLICY_EXPECTED].count,
+		.namespaces = sync->records[POLICY_NAMESPACES].count,
+	};
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/policy/tables_internal.h - the records behind tables.h, shared by its files:
+ * entries.c (rows become keys and values), records.c (what the tables hold and should hold),
+ * apply.c (the order of writes), slots.c (pods, `on`, generations), collect.c (removal), audit.c
+ * (repair). */
+#ifndef MK_DATAPATH_POLICY_TABLES_INTERNAL_H
+#define MK_DATAPATH_POLICY_TABLES_INTERNAL_H
+
+#include <stdbool.h>
+#include <uthash.h>
+#include <utlist.h>
+
+#include "base/index.h"
+#include "datapath/policy/tables.h"
+
+/* In the order in which they are written. */
+enum policy_map {
+	POLICY_PORTS,
+	POLICY_PEERS,
+	POLICY_BLOCKS,
+	POLICY_IDENTITIES,
+	POLICY_NAMESPACES,
+	POLICY_EXPECTED,
+	POLICY_MAPS
+};
+
+enum record_state {
+	RECORD_WANTED, /* a compiled row */
+	RECORD_FORMER, /* an earlier agent's row, or a copy of it for a new class */
+	RECORD_GONE, /* no row any more; to be removed */
+};
+
+/* An entry of a map. */
+struct record {
+	struct mk_index_link link;
+	uint8_t map; /* enum policy_map */
+	uint8_t state; /* enum record_state */
+	bool written; /* the map has an entry of this key */
+	/* In the list `dirty` of its map: to be written, or an identity to be removed. Otherwise,
+	 * if it is gone, in the list `gone`. */
+	bool dirty;
+	union {
+		uint64_t since_ns; /* since when it is gone */
+		/* Of a pod's "namespace/name": the record of its UID, if it comes from there. */
+		const struct record *owner;
+	};
+	struct record *prev, *next;
+	uint64_t bytes[]; /* the key; from the next multiple of 8 bytes the value */
+};
+
+/* A set, a class or a table, by its name. */
+struct policy_id {
+	uint64_t id;
+	size_t uses; /* of a class: identities in the map */
+	bool changed; /* of a set in force: an address or a class has other ports now */
+	UT_hash_handle hh;
+};
+
+struct sandbox {
+	char *uid, *name; /* name: "namespace/name"; NULL: none */
+	struct mk_addr addr;
+	uint32_t ifindex;
+};
+
+struct mk_policy_sync {
+	const struct mk_policy_tables *tables;
+	const struct mk_table *maps[POLICY_MAPS];
+	sa_family_t family;
+	struct mk_index records[POLICY_MAPS]; /* by key */
+	struct record *dirty[POLICY_MAPS];
+	struct record *gone; /* the oldest first */
+	struct policy_id *classes; /* of identities in the map */
+	struct policy_id *in_force; /* sets of pods when the last call began */
+	/* Sets, classes and tables that could not be written completely in the last apply: nothing
+	 * may refer to them. */
+	struct policy_id *blocked;
+	struct sandbox *sandboxes;
+	size_t sandbox_count;
+	char *slots; /* map pod_policies in memory */
+	size_t slots_bytes;
+	bool *raise; /* by slot: raise the generation */
+	struct mk_policy_state *state; /* map policy_state in memory */
+	size_t state_bytes;
+	int listed; /* enum mk_policy_listed; -1: not known yet */
+	bool has_former; /* there may be records in state RECORD_FORMER */
+	bool opens_all; /* policies are not enforced */
+	bool applied; /* at least once: before that, no pod is touched */
+	/* Raise the generation of all pods: a call may have ended before it did so. */
+	bool raise_all;
+	struct record *audited; /* the next one to be checked */
+	enum policy_map audited_map;
+	/* For tests: called after each write. */
+	void (*after_write)(void *ctx);
+	void *after_write_ctx;
+};
+
+static inline void sync_wrote(const struct mk_policy_sync *sync)
+{
+	if (sync->after_write)
+		sync->after_write(sync->after_write_ctx);
+}
+
+/* ---- entries.c ------------------------------------------------------------------------------- */
+
+struct policy_entry {
+	union {
+		struct mk_addr address;
+		struct mk_policy_peer_key peer;
+		struct mk_policy_block_key block;
+		struct mk_policy_port_key port;
+		struct mk_policy_pod_key pod;
+		struct mk_policy_namespace_key namespace_;
+	} key;
+	union {
+		struct mk_policy_identity identity;
+		struct mk_policy_peer peer;
+		struct mk_policy_port port;
+		struct mk_policy_expected expected;
+		struct mk_policy_namespace namespace_;
+	} value;
+};
+
+/* The rows of one map in a struct mk_policy_changes. */
+struct row_list {
+	enum policy_map map;
+	const char *put, *gone;
+	size_t put_count, gone_count, row_bytes;
+	/* Returns false if the row is not of this family. */
+	bool (*convert)(sa_family_t family, const void *row, struct policy_entry *entry);
+};
+void row_lists_of(const struct mk_policy_changes *changes, struct row_list rows[POLICY_MAPS]);
+/* The UID, or else "namespace/name". */
+void policy_pod_key(struct mk_policy_pod_key *key, const char *uid, const char *name);
+void policy_pod_name(struct mk_policy_pod_key *key, const struct mk_pod_row *row);
+struct mk_policy_block_key policy_any_block(uint64_t set);
+uint64_t policy_block_set(const struct mk_policy_block_key *key);
+uint64_t policy_port_table(const struct mk_policy_port_key *key);
+
+/* ---- records.c ------------------------------------------------------------------------------- */
+
+static inline void *record_key(struct record *record)
+{
+	return record->bytes;
+}
+
+void *record_value(const struct mk_policy_sync *sync, struct record *record);
+struct record *record_find(const struct mk_policy_sync *sync, enum policy_map map, const void *key);
+/* Visit all records of a map: after NULL the first one. Get the next one before @record is
+ * freed. */
+struct record *record_after(const struct mk_policy_sync *sync, enum policy_map map,
+			    const struct record *record);
+/* Note that the map should have this entry. NULL: out of memory. */
+struct record *record_put(struct mk_policy_sync *sync, enum policy_map map, const void *key,
+			  const void *value, enum record_state state);
+/* Note that the entry is gone. */
+void record_gone(struct mk_policy_sync *sync, struct record *record, uint64_t now_ns);
+/* The map has the entry now. */
+void record_clean(struct mk_policy_sync *sync, struct record *record);
+/* Forget a record that the map no longer has. */
+void record_free(struct mk_policy_sync *sync, struct record *record);
+
+/* Return the id, which is added if it is missing. NULL: out of memory. */
+struct policy_id *id_add(struct policy_id **ids, uint64_t id);
+struct policy_id *id_find(struct policy_id *ids, uint64_t id);
+void ids_clear(struct policy_id **ids);
+/* One identity less has the class. */
+void class_unuse(struct mk_policy_sync *sync, uint64_t class_id);
+
+/* ---- slots.c --------------------------------------------------------------------------------- */
+
+mk_must_check int slots_open(struct mk_policy_sync *sync, struct mk_error *err);
+void slots_close(struct mk_policy_sync *sync);
+void sandboxes_free(struct mk_policy_sync *sync);
+/* Read the sets of all pods into `in_force`. */
+mk_must_check int slots_read(struct mk_policy_sync *sync, struct mk_error *err);
+/* Give the pods their sets, then write `on`. */
+void slots_switch(struct mk_policy_sync *sync, struct mk_policy_counts *counts);
+/* Log that map policy_state is as it should be again. */
+void slots_say_state(const struct mk_policy_sync *sync);
+/* Raise the generations of pods for which something may be forbidden now. */
+void slots_raise(struct mk_policy_sync *sync, struct mk_policy_counts *counts);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/pod/endpoint/function_internal.h - function_*.c among themselves. */
+#ifndef MK_POD_ENDPOINT_FUNCTION_INTERNAL_H
+#define MK_POD_ENDPOINT_FUNCTION_INTERNAL_H
+
+#include "pod/endpoint/function.h"
+
+#define MK_PORT_BRIDGE "chain" /* of mode Bridged, in the pod */
+
+/* Compute the name of the host's end of a port. */
+void cni_port_name(const char *prefix, const char *container_id, const char *ifname,
+		   enum mk_port_side side, char name[IFNAMSIZ]);
+/* Remove the ports of an endpoint. Returns 0 also if there are none. */
+mk_must_check int cni_ports_remove(const struct mk_cni_node *node, const char *container_id,
+				   const char *ifname, struct mk_error *err);
+const char *port_side_name(enum mk_port_side side);
+
+/* One port while it is made. */
+struct port_making {
+	const struct mk_cni_port_site *site;
+	enum mk_port_mode mode;
+	enum mk_port_side side;
+	const char *name; /* in the pod */
+	char host_name[IFNAMSIZ];
+	int host_ifindex, pod_ifindex;
+};
+
+/* Begin with the port @side of @function. Returns false if it has none. */
+bool port_begin(struct port_making *port, const struct mk_cni_port_site *site,
+		const struct mk_cni_function *function, size_t side);
+uint32_t port_mtu_bytes(const struct port_making *port);
+/* Has the pod an address of @family? */
+bool port_has_family(const struct port_making *port, sa_family_t family);
+/* Write a setting in the pod's namespace. Returns 0 also if the kernel does not have it. */
+mk_must_check int port_sysctl(const struct port_making *port, const char *path, const char *value,
+			      struct mk_error *err);
+/* Mode Routed: addresses, neighbours, routes, rules and settings of this port, its device up. */
+mk_must_check int port_route(const struct port_making *port, struct mk_error *err);
+
+#endif

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Addresses and classes. A class has what selectors in use can see of a pod: its namespace, labels
+ * with certain keys, and ports with certain names. If an egress rule has a block and a named port,
+ * the class also says whether the address is in the block. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/compiler.h"
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+/* Blocks in use have no order, so their hashes are added. */
+static uint64_t hash_of_blocks(const struct mk_policies *policies, const struct mk_ip *ip)
+{
+	struct key *key, *next;
+	uint64_t sum = 0;
+
+	HASH_ITER(hh, policies->blocks, key, next)
+		if (block_has(&key->block, ip))
+			sum += siphash(policies->hash_key, key->of, key->hh.keylen);
+	return sum;
+}
+
+/* Write what selectors in use see of @pod at @ip. */
+static void describe(const struct mk_policies *policies, struct bytes *bytes,
+		     const struct mk_pod_object *pod, const struct mk_ip *ip)
+{
+	bytes_put_text(bytes, pod->namespace_);
+	for (size_t i = 0; i < pod->labels.count; i++)
+		if (keys_have_label(policies, pod->labels.of[i].key)) {
+			bytes_put_text(bytes, pod->labels.of[i].key);
+			bytes_put_text(bytes, pod->labels.of[i].value);
+		}
+	bytes_put_text(bytes, NULL);
+	for (size_t i = 0; i < pod->port_count; i++)
+		if (keys_have_port(policies, pod->ports[i].name)) {
+			bytes_put_text(bytes, pod->ports[i].name);
+			bytes_put_number(bytes,
+					 (uint64_t)pod->ports[i].proto << 16 | pod->ports[i].port);
+		}
+	bytes_put_text(bytes, NULL);
+	bytes_put_number(bytes, hash_of_blocks(policies, ip));
+}
+
+static void fill_class(struct mk_policies *policies, struct class_ *class_,
+		       const struct mk_pod_object *pod, const struct mk_ip *ip)
+{
+	struct mk_object_label *labels =
+		store_new(&class_->store, pod->labels.count * sizeof(*labels));
+	struct key *key, *next;
+
+	for (size_t i = 0; i < pod->labels.count; i++)
+		if (keys_have_label(policies, pod->labels.of[i].key))
+			labels[class_->labels.count++] = (struct mk_object_label){
+				.key = store_text(&class_->store, pod->labels.of[i].key),
+				.value = store_text(&class_->store, pod->labels.of[i].value),
+			};
+	class_->labels.of = labels;
+	class_->ports = store_new(&class_->store, pod->port_count * sizeof(*class_->ports));
+	for (size_t i = 0; i < pod->port_count; i++) {
+		if (!keys_have_port(policies, pod->ports[i].name))
+			continue;
+		class_->ports[class_->port_count] = pod->ports[i];
+		class_->ports[class_->port_count++].name =
+			store_text(&class_->store, pod->ports[i].name);
+	}
+	class_->blocks =
+		store_new(&class_->store, HASH_COUNT(policies->blocks) * sizeof(*class_->blocks));
+	HASH_ITER(hh, policies->blocks, key, next)
+		if (block_has(&key->block, ip))
+			class_->blocks[class_->block_count++] = key;
+}
+
+static struct class_ *class_make(struct mk_policies *policies, struct space *space,
+				 const struct mk_pod_object *pod, const struct mk_ip *ip,
+				 uint64_t id)
+{
+	struct class_ *class_ = memory_new(sizeof(*class_));
+
+	class_->id = id;
+	class_->store.texts = &policies->texts;
+	class_->space = space;
+	class_->fresh = true;
+	class_->next_fresh = policies->fresh_classes;
+	policies->fresh_classes = class_;
+	fill_class(policies, class_, pod, ip);
+	DL_APPEND(space->classes, class_);
+	HASH_ADD(hh, policies->classes, id, sizeof(id), class_);
+	return class_;
+}
+
+static struct class_ *class_by_content(struct mk_policies *policies, struct space *space,
+				       const struct mk_pod_object *pod, const struct mk_ip *ip)
+{
+	struct class_ *class_;
+	uint64_t id;
+
+	policies->scratch.count = 0;
+	describe(policies, &policies->scratch, pod, ip);
+	id = siphash(policies->hash_key, policies->scratch.at, policies->scratch.count);
+	id += id <= MK_PEER_UNKNOWN_POD ? MK_PEER_UNKNOWN_POD + 1 : 0;
+	HASH_FIND(hh, policies->classes, &id, sizeof(id), class_);
+	return class_ ?: class_make(policies, space, pod, ip, id);
+}
+
+/* Pods of one workload look alike. While classes are decided, remember the class by what pods
+ * share: equal labels and names have equal pointers in the model. */
+struct alike {
+	UT_hash_handle hh;
+	struct class_ *class_;
+	uint8_t key[];
+};
+
+static void put_alike_key(const struct mk_policies *policies, struct bytes *bytes,
+			  const struct space *space, const struct mk_pod_object *pod,
+			  const struct mk_ip *ip)
+{
+	bytes->count = 0;
+	bytes_put_number(bytes, (uintptr_t)space);
+	bytes_put_number(bytes, (uintptr_t)pod->labels.of);
+	bytes_put_number(bytes, hash_of_blocks(policies, ip));
+	for (size_t i = 0; policies->port_names && i < pod->port_count; i++) {
+		bytes_put_number(bytes, (uintptr_t)pod->ports[i].name);
+		bytes_put_number(bytes, (uint64_t)pod->ports[i].proto << 16 | pod->ports[i].port);
+	}
+}
+
+static struct class_ *class_get(struct mk_policies *policies, struct space *space,
+				const struct mk_pod_object *pod, const struct mk_ip *ip)
+{
+	struct bytes *key = &policies->scratch;
+	struct alike *alike;
+
+	put_alike_key(policies, key, space, pod, ip);
+	HASH_FIND(hh, policies->alike, key->at, key->count, alike);
+	if (alike)
+		return alike->class_;
+	alike = memory_new(sizeof(*alike) + key->count);
+	memcpy(alike->key, key->at, key->count);
+	HASH_ADD_KEYPTR(hh, policies->alike, alike->key, key->count, alike);
+	alike->class_ = class_by_content(policies, space, pod, ip);
+	return alike->class_;
+}
+
+static void forget_alike(struct mk_policies *policies)
+{
+	struct alike *alike, *next;
+
+	HASH_ITER(hh, policies->alike, alike, next) {
+		HASH_DEL(policies->alike, alike);
+		free(alike);
+	}
+}
+
+static void class_free(struct mk_policies *policies, struct class_ *class_)
+{
+	HASH_DEL(policies->classes, class_);
+	DL_DELETE(class_->space->classes, class_);
+	class_->space->changed = true;
+	store_release(&class_->store);
+	free(class_);
+}
+
+static void class_put(struct mk_policies *policies, struct class_ *class_)
+{
+	if (!class_ || --class_->references > 0 || class_->dead)
+		return;
+	class_->dead = true;
+	class_->next_dead = policies->dead_classes;
+	policies->dead_classes = class_;
+}
+
+void classes_sweep(struct mk_policies *policies)
+{
+	struct class_ *class_;
+
+	while ((class_ = policies->dead_classes)) {
+		policies->dead_classes = class_->next_dead;
+		class_->dead = false;
+		if (class_->references > 0)
+			continue;
+		sets_forget_class(policies, class_);
+		class_free(policies, class_);
+	}
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static struct mk_identity_row key_of(const struct mk_ip *ip)
+{
+	struct mk_identity_row key;
+
+	memset(&key, 0, sizeof(key));
+	ip_clean(&key.ip, ip);
+	return key;
+}
+
+struct address *address_get(struct mk_policies *policies, const struct mk_ip *ip)
+{
+	const struct mk_identity_row key = key_of(ip);
+
+	return rows_keep(&policies->rows[IDENTITIES], &key);
+}
+
+static struct address *address_find(struct mk_policies *policies, const struct mk_ip *ip)
+{
+	const struct mk_identity_row key = key_of(ip);
+
+	return rows_kept(&policies->rows[IDENTITIES], &key);
+}
+
+void address_changed(struct mk_policies *policies, struct address *address)
+{
+	if (address->changed)
+		return;
+	address->changed = true;
+	address->next_changed = policies->changed_addresses;
+	policies->changed_addresses = address;
+}
+
+/* Rule 44: on the pod's own node the address file decides. A sandbox whose object is gone, or
+ * finished, is an unknown pod to others. */
+static const struct mk_pod_object *pod_of_sandbox(const struct mk_policies *policies,
+						  const struct subject *subject)
+{
+	const struct mk_pod_object *pod =
+		mk_model_pod(policies->model, subject->namespace_, subject->name);
+
+	if (!pod || pod->finished || pod->host_network)
+		return NULL;
+	return !subject->uid || (pod->uid && strcmp(pod->uid, subject->uid) == 0) ? pod : NULL;
+}
+
+/* Rule 44: of two objects with one address, the one that started last; of equal ones the first by
+ * name, so that all nodes choose the same. */
+static int compare_pods(const struct mk_pod_object *a, const struct mk_pod_object *b)
+{
+	int order =
+		(a->started_unix_s < b->started_unix_s) - (a->started_unix_s > b->started_unix_s);
+
+	order = order ?: strcmp(a->namespace_, b->namespace_);
+	return order ?: strcmp(a->name, b->name);
+}
+
+/* Return the Pod with @address, or NULL: none is known. */
+static const struct mk_pod_object *pod_at(const struct mk_policies *policies,
+					  const struct address *address)
+{
+	if (address->node)
+		return NULL;
+	if (address->sandbox)
+		return address->sandbox->subject
+			       ? pod_of_sandbox(policies, address->sandbox->subject)
+			       : NULL;
+	return address->pod;
+}
+
+/* A pod whose Namespace is not known is not known either: selectors cannot be asked. */
+static struct class_ *class_at(struct mk_policies *policies, const struct address *address)
+{
+	const struct mk_pod_object *pod = pod_at(policies, address);
+	struct space *space = NULL;
+
+	if (pod)
+		HASH_FIND_STR(policies->spaces, pod->namespace_, space);
+	return space && space->known ? class_get(policies, space, pod, &address->row.ip) : NULL;
+}
+
+static void report_identity(struct mk_policies *policies, const struct address *address)
+{
+	struct mk_identity_row row;
+
+	memset(&row, 0, sizeof(row));
+	memcpy(&row.ip, &address->row.ip, sizeof(row.ip));
+	if (address->class_)
+		row.class_id = address->class_->id;
+	if (address->node && address->node->counts_as.family != AF_UNSPEC)
+		ip_clean(&row.counts_as, &address->node->counts_as);
+	/* rules 15 and 46: known to be no Pod */
+	if (address->class_ || address->node || (address->sandbox && !address->sandbox->subject))
+		rows_put(&policies->rows[IDENTITIES], &row);
+	else
+		rows_remove(&policies->rows[IDENTITIES], &row);
+}
+
+static void decide_class(struct mk_policies *policies, struct address *address)
+{
+	struct class_ *former = address->class_;
+
+	address->changed = false;
+	address->class_ = class_at(policies, address);
+	if (address->class_)
+		address->class_->references++;
+	class_put(policies, former);
+	if (!former || address->class_ != former)
+		report_identity(policies, address);
+	if (!address->pod && !address->sandbox && !address->node)
+		rows_let_go(&policies->rows[IDENTITIES], address);
+}
+
+static void keys_changed(void *ctx, void *entry)
+{
+	address_changed(ctx, entry);
+}
+
+void classes_decide(struct mk_policies *policies)
+{
+	struct address *address, *next;
+
+	if (policies->keys_changed)
+		rows_each_kept(&policies->rows[IDENTITIES], keys_changed, policies);
+	policies->keys_changed = false;
+	address = policies->changed_addresses;
+	policies->changed_addresses = NULL;
+	for (; address; address = next) {
+		next = address->next_changed;
+		decide_class(policies, address);
+	}
+	forget_alike(policies);
+}
+
+/* ---- Pods ------------------------------------------------------------------------------------ */
+
+static int compare_claims(const struct claim *a, const struct claim *b)
+{
+	return compare_pods(a->pod, b->pod);
+}
+
+static bool has_claim(const struct address *address, const struct mk_pod_object *pod)
+{
+	struct claim *claim;
+
+	LL_SEARCH_SCALAR(address->others, claim, pod, pod);
+	return claim || address->pod == pod;
+}
+
+static void add_claim(struct address *address, const struct mk_pod_object *pod)
+{
+	struct claim *other;
+
+	if (!address->pod) {
+		address->pod = pod;
+		return;
+	}
+	other = memory_new(sizeof(*other));
+	other->pod = pod;
+	if (compare_pods(pod, address->pod) < 0) {
+		other->pod = address->pod;
+		address->pod = pod;
+	}
+	LL_INSERT_INORDER(address->others, other, compare_claims);
+}
+
+static void remove_claim(struct address *address, const struct mk_pod_object *pod)
+{
+	struct claim *other = address->others;
+
+	if (address->pod == pod)
+		address->pod = other ? other->pod : NULL;
+	else
+		LL_SEARCH_SCALAR(address->others, other, pod, pod);
+	if (other)
+		LL_DELETE(address->others, other);
+	free(other);
+}
+
+static void claim(struct mk_policies *policies, const struct mk_pod_object *pod,
+		  const struct mk_ip *ip)
+{
+	struct address *address;
+
+	if (ip->family == AF_UNSPEC)
+		return;
+	address = address_get(policies, ip);
+	if (has_claim(address, pod))
+		return;
+	add_claim(address, pod);
+	address_changed(policies, address);
+}
+
+static void unclaim(struct mk_policies *policies, const struct mk_pod_object *pod,
+		    const struct mk_ip *ip)
+{
+	struct address *address = address_find(policies, ip);
+
+	if (!address || !has_claim(address, pod))
+		return;
+	remove_claim(address, pod);
+	address_changed(policies, address);
+}
+
+void forget_peer(struct mk_policies *policies, const struct mk_pod_object *pod,
+		 const struct mk_pod_object *former)
+{
+	for (int i = 0; i < MK_FAMILIES; i++)
+		unclaim(policies, pod, &former->ips[i]);
+}
+
+/* Rules 21, 43 and 44: a Pod is a peer until it has finished or is gone, but not with its node's
+ * address. */
+void look_at_peer(struct mk_policies *policies, const char *namespace_, const char *name)
+{
+	const struct mk_pod_object *pod = mk_model_pod(policies->model, namespace_, name);
+
+	if (!pod || pod->host_network || pod->finished)
+		return;
+	for (int i = 0; i < MK_FAMILIES; i++)
+		claim(policies, pod, &pod->ips[i]);
+}
+
+static void forget_claims(void *ctx, void *entry)
+{
+	struct address *address = entry;
+	struct claim *claim, *next;
+
+	(void)ctx;
+	LL_FOREACH_SAFE(address->others, claim, next)
+	free(claim);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static void tell_nodes(struct mk_policies *policies, bool set)
+{
+	for (size_t i = 0; i < policies->node_count; i++) {
+		struct address *address = address_get(policies, &policies->nodes[i].ip);
+
+		address->node = set ? &policies->nodes[i] : NULL;
+		address_changed(policies, address);
+	}
+}
+
+int mk_policies_set_nodes(struct mk_policies *policies,
+			  const struct mk_policy_node_address *addresses, size_t count,
+			  struct mk_error *err)
+{
+	(void)err;
+	policies->changed = true;
+	tell_nodes(policies, false);
+	free(policies->nodes);
+	policies->nodes = memory_new(count * sizeof(*policies->nodes));
+	policies->node_count = count;
+	if (count > 0)
+		memcpy(policies->nodes, addresses, count * sizeof(*addresses));
+	tell_nodes(policies, true);
+	return 0;
+}
+
+void classes_release(struct mk_policies *policies)
+{
+	struct class_ *class_, *next_class;
+
+	rows_each_kept(&policies->rows[IDENTITIES], forget_claims, NULL);
+	HASH_ITER(hh, policies->classes, class_, next_class)
+		class_free(policies, class_);
+	keys_forget_kept(policies);
+	free(policies->nodes);
+	bytes_release(&policies->scratch);
+}

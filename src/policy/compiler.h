@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/policy/compiler.h - what the compiler keeps; private to this room.
+ *
+ *   space      a namespace: its labels, and the policies, subjects and classes in it
+ *   policy     a policy's subject; its content per direction when a subject needs it
+ *   content    the rules of one policy in one direction, copied; sets share it
+ *   subject    a pod of this node: a sandbox, a Pod bound here, or both
+ *   address    an address of a pod or a node, with its class
+ *   class_     pods that no selector in use can tell apart
+ *   set_       what applies to subjects in one direction
+ *   variant    the rules of a set that match some peers, and their table of ports */
+#ifndef MK_POLICY_COMPILER_H
+#define MK_POLICY_COMPILER_H
+
+#include <uthash.h>
+#include <utlist.h>
+
+#include "base/cleanup.h"
+#include "base/index.h"
+#include "policy/ids.h"
+#include "policy/policy.h"
+
+/* ---- texts.c --------------------------------------------------------------------------------- */
+
+struct text;
+struct texts {
+	struct text *all;
+};
+struct piece {
+	struct piece *next;
+	size_t pad;
+};
+/* Texts and memory that are released together. Equal texts of one struct texts have equal
+ * pointers. */
+struct store {
+	struct texts *texts;
+	struct text **held;
+	size_t held_count, held_room;
+	struct piece *pieces;
+};
+const char *store_text(struct store *store, const char *text); /* NULL: NULL */
+void *store_new(struct store *store, size_t size); /* zeroed; 0 bytes: NULL */
+void store_release(struct store *store);
+struct mk_labels copy_labels(struct store *store, const struct mk_labels *from);
+struct mk_named_port *copy_ports(struct store *store, const struct mk_named_port *from,
+				 size_t count);
+struct mk_selector copy_selector(struct store *store, const struct mk_selector *from);
+
+/* ---- rows.c ---------------------------------------------------------------------------------- */
+
+struct row;
+struct row_list {
+	void *rows;
+	size_t count, room;
+};
+/* A row begins with its key of @key_bytes. All bytes count, so padding must be zero. An entry
+ * begins with its row; the rest is its owner's, zero at first. */
+struct rows {
+	size_t key_bytes, row_bytes, entry_bytes;
+	struct mk_index all;
+	struct row *changed;
+	struct row_list put, gone; /* results of rows_changes() and rows_all() */
+};
+void rows_put(struct rows *rows, const void *wanted);
+void rows_remove(struct rows *rows, const void *key);
+/* Return the kept entry of @key, or NULL. */
+void *rows_kept(const struct rows *rows, const void *key);
+/* Find or make the entry of @key. It stays until it is let go, even if its row is not wanted. */
+void *rows_keep(struct rows *rows, const void *key);
+void rows_let_go(struct rows *rows, void *entry);
+void rows_each_kept(const struct rows *rows, void (*visit)(void *ctx, void *entry), void *ctx);
+/* List what has changed since the last call. */
+void rows_changes(struct rows *rows);
+void rows_all(struct rows *rows);
+void rows_forget_lists(struct rows *rows);
+void rows_release(struct rows *rows);
+
+/* ---- content.c ------------------------------------------------------------------------------- */
+
+/* A block with its exceptions. An egress rule with a block and a named port needs both of a pod, so
+ * the block is part of the pod's class. */
+struct block {
+	struct mk_cidr cidr;
+	struct mk_cidr *except;
+	size_t except_count;
+	struct key *key; /* of such a rule while a set uses it; else NULL */
+};
+
+enum rule_extent {
+	RULE_MATCHES, /* by its peers and ports */
+	RULE_NEVER, /* rule 54: an Accept that is not understood */
+	RULE_ALWAYS, /* rule 54: a Deny or Pass that is not understood denies everything */
+};
+struct rule {
+	const struct mk_policy_rule_object *of;
+	enum mk_policy_action action;
+	enum rule_extent extent;
+	bool has_selectors, has_names; /* among its peers; among its ports */
+	struct block *blocks; /* of peers, and the addresses of nodes */
+	size_t block_count;
+};
+
+struct content {
+	struct store store;
+	size_t references; /* its policy and sets */
+	size_t sets;
+	uint64_t digest;
+	enum mk_policy_direction direction;
+	enum mk_policy_tier tier;
+	bool audited;
+	const char *namespace_, *name; /* namespace_ is "" for ClusterNetworkPolicies */
+	struct rule *rules;
+	size_t rule_count;
+	bool has_selectors, has_names;
+};
+
+/* A key of labels, a name of ports, or a block that some set in use asks of pods. */
+struct key {
+	UT_hash_handle hh;
+	size_t references;
+	struct block block;
+	uint8_t of[];
+};
+
+struct policy {
+	UT_hash_handle hh;
+	struct store store;
+	const char *namespace_, *name; /* namespace_ is "" for ClusterNetworkPolicies */
+	struct space *space; /* NULL: ClusterNetworkPolicy */
+	struct policy *prev, *next; /* in @space, by name; or by tier, priority and name */
+	enum mk_policy_tier tier;
+	int priority;
+	bool audited, has_nodes, applies[MK_POLICY_DIRECTIONS];
+	struct mk_selector namespaces, pods;
+	struct content *content[MK_POLICY_DIRECTIONS]; /* NULL: not needed yet */
+	char key[];
+};
+
+struct mk_policies;
+
+/* Return the rules of @policy, copied from the model; it belongs to @policy. */
+struct content *content_of(struct mk_policies *policies, struct policy *policy,
+			   enum mk_policy_direction direction);
+void content_put(struct content *content);
+void bytes_put_block(struct bytes *bytes, const struct block *block);
+
+/* ---- cluster.c ------------------------------------------------------------------------------- */
+
+struct space {
+	UT_hash_handle hh;
+	struct store store; /* of @name */
+	struct store label_store;
+	const char *name;
+	bool known; /* there is an object */
+	bool changed; /* its labels have */
+	struct mk_labels labels;
+	struct policy *policies;
+	struct subject *subjects;
+	struct class_ *classes;
+	struct space *next_dead;
+};
+
+/* Find or make. */
+struct space *space_get(struct mk_policies *policies, const char *name);
+void look_at_namespace(struct mk_policies *policies, const char *name);
+void look_at_policy(struct mk_policies *policies, const char *namespace_, const char *name);
+void look_at_nodes(struct mk_policies *policies);
+void report_namespaces(struct mk_policies *policies);
+/* May a policy in force select a pod of @space? */
+uint32_t space_directions(const struct mk_policies *policies, const struct space *space);
+/* Bury namespaces without any use. */
+void spaces_sweep(struct mk_policies *policies);
+void spaces_free_dead(struct space **dead);
+/* Is any policy in force? */
+bool has_policies_in_force(const struct mk_policies *policies);
+void cluster_release(struct mk_policies *policies);
+
+/* ---- subjects.c ------------------------------------------------------------------------------ */
+
+struct subject {
+	UT_hash_handle hh;
+	struct store store; /* of the names */
+	struct store label_store;
+	struct space *space;
+	struct subject *prev, *next; /* in @space */
+	struct subject *next_dead;
+	const char *uid, *namespace_, *name;
+	bool bound; /* there is a Pod object bound to this node */
+	bool known; /* there is or was an object: the labels are known */
+	bool dirty; /* the sets have to be decided */
+	bool written;
+	size_t sandboxes;
+	struct mk_labels labels;
+	struct mk_named_port *ports;
+	size_t port_count;
+	struct set_ *set[MK_POLICY_DIRECTIONS]; /* NULL: open or pending */
+	uint64_t ids[MK_POLICY_DIRECTIONS];
+	char key[];
+};
+
+struct sandbox {
+	struct mk_ip ips[MK_FAMILIES];
+	struct subject *subject; /* NULL: a container of no Pod */
+};
+
+/* Is there a subject with this name, or a Pod that is to be one? */
+bool is_subject(const struct mk_policies *policies, const char *namespace_, const char *name);
+void look_at_subjects(struct mk_policies *policies, const char *namespace_, const char *name);
+void subjects_decide(struct mk_policies *policies);
+void subjects_free_dead(struct subject **dead);
+void subjects_release(struct mk_policies *policies);
+
+/* ---- keys.c ---------------------------------------------------------------------------------- */
+
+void keys_use(struct mk_policies *policies, struct content *content);
+void keys_unuse(struct mk_policies *policies, struct content *content);
+void keys_forget_kept(struct mk_policies *policies);
+/* Does a set in use ask for labels with this key, or for ports with this name? */
+bool keys_have_label(const struct mk_policies *policies, const char *key);
+bool keys_have_port(const struct mk_policies *policies, const char *name);
+
+/* ---- classes.c ------------------------------------------------------------------------------- */
+
+struct class_ {
+	UT_hash_handle hh;
+	uint64_t id;
+	struct store store;
+	struct space *space;
+	struct class_ *prev, *next; /* in @space */
+	struct class_ *next_dead, *next_fresh;
+	bool fresh; /* no set has looked at it */
+	bool dead;
+	size_t references; /* addresses */
+	struct mk_labels labels;
+	struct mk_named_port *ports;
+	size_t port_count;
+	struct key **blocks;
+	size_t block_count;
+};
+
+/* A further Pod's claim on an address. */
+struct claim {
+	struct claim *next; /* in the order of rule 44 */
+	const struct mk_pod_object *pod; /* of the model */
+};
+/* An entry of the identities' rows, which exists even if its row is not wanted. */
+struct address {
+	struct mk_identity_row row;
+	const struct mk_pod_object *pod; /* of the model, the first by rule 44; NULL: none */
+	struct claim *others;
+	const struct sandbox *sandbox;
+	const struct mk_policy_node_address *node;
+	struct class_ *class_;
+	struct address *next_changed;
+	bool changed;
+};
+
+void look_at_peer(struct mk_policies *policies, const char *namespace_, const char *name);
+/* @pod has no claim any more on the addresses of @former. */
+void forget_peer(struct mk_policies *policies, const struct mk_pod_object *pod,
+		 const struct mk_pod_object *former);
+struct address *address_get(struct mk_policies *policies, const struct mk_ip *ip);
+void address_changed(struct mk_policies *policies, struct address *address);
+/* The addresses of the sandboxes of @subject. */
+void sandbox_addresses_changed(struct mk_policies *policies, const struct subject *subject);
+/* Give each changed address its class. */
+void classes_decide(struct mk_policies *policies);
+void classes_sweep(struct mk_policies *policies);
+/* Copy @ip with all other bytes zero, for keys of rows. */
+void ip_clean(struct mk_ip *to, const struct mk_ip *ip);
+void classes_release(struct mk_policies *policies);
+
+/* ---- sets.c ---------------------------------------------------------------------------------- */
+
+#define RULES_MAX UINT16_MAX /* struct mk_policy_verdict has 16 bits for their numbers */
+
+struct set_rule {
+	const struct rule *rule;
+	const struct content *content;
+	size_t index; /* in its policy */
+};
+
+/* Which of a set's rules match, and with which numbers of named ports. */
+struct variant {
+	UT_hash_handle hh;
+	size_t references; /* rows */
+	struct table *table;
+	size_t key_size;
+	uint8_t key[];
+};
+
+/* What a set says about a class: an entry of the peers' rows. */
+struct answer {
+	struct mk_peer_row row;
+	struct variant *variant;
+	struct answer *prev, *next; /* of the set */
+};
+
+struct block_answer {
+	struct mk_cidr block;
+	struct variant *variant;
+};
+
+struct set_ {
+	UT_hash_handle hh;
+	uint64_t id;
+	enum mk_policy_direction direction;
+	size_t references; /* subjects */
+	bool fresh; /* no class has been looked at */
+	bool released; /* it was out of use when mk_policies_release() was called */
+	bool has_selectors, has_names;
+	struct content **contents;
+	size_t content_count;
+	struct set_rule *rules; /* rule number N is rules[N - 1] */
+	size_t rule_count;
+	/* ingress: the subject's own ports */
+	struct store store;
+	struct mk_named_port *ports;
+	size_t port_count;
+	struct variant *variants;
+	struct variant *any_pod, *unknown_pod;
+	struct answer *answers;
+	struct block_answer *blocks;
+	size_t block_count, block_room;
+};
+
+/* What applies to a subject. */
+struct selection {
+	struct content **contents;
+	size_t count, room, rule_count;
+};
+/* Find or make the set of @selection for @subject, and count one reference. */
+struct set_ *set_get(struct mk_policies *policies, const struct selection *selection,
+		     const struct subject *subject, enum mk_policy_direction direction);
+/* Write the rows of new sets, of new classes, and of namespaces that have changed. */
+void sets_answer(struct mk_policies *policies);
+void sets_forget_class(struct mk_policies *policies, const struct class_ *class_);
+void sets_forget_unused(struct mk_policies *policies);
+void sets_release(struct mk_policies *policies);
+
+/* The peers in which selectors and named ports may match. */
+enum peer_kind { PEER_ADDRESS, PEER_POD, PEER_UNKNOWN_POD };
+/* Return the variant of @bits, one per rule, and count one reference. @ports are the destination
+ * pod's in egress. */
+struct variant *variant_get(struct mk_policies *policies, struct set_ *set, const uint8_t *bits,
+			    enum peer_kind kind, const struct mk_named_port *ports,
+			    size_t port_count);
+void variant_put(struct mk_policies *policies, struct set_ *set, struct variant *variant);
+static inline bool bit_is_set(const uint8_t *bits, size_t index)
+{
+	return bits[index / 8] & 1 << index % 8;
+}
+
+/* ---- blocks.c -------------------------------------------------------------------------------- */
+
+/* Does @block have @ip? */
+bool block_has(const struct block *block, const struct mk_ip *ip);
+/* Make the block rows of a new set. */
+void set_make_blocks(struct mk_policies *policies, struct set_ *set);
+void set_remove_blocks(struct mk_policies *policies, struct set_ *set);
+
+/* ---- ports.c --------------------------------------------------------------------------------- */
+
+struct table {
+	UT_hash_handle hh;
+	uint64_t id;
+	size_t references; /* variants */
+	struct mk_port_row *rows;
+	size_t count, room;
+};
+/* Find or make the table of the rules in @bits, and count one reference. */
+struct table *table_get(struct mk_policies *policies, const struct set_ *set, const uint8_t *bits,
+			enum peer_kind kind, const struct mk_named_port *ports, size_t port_count);
+void table_put(struct mk_policies *policies, struct table *table);
+
+/* ---- policies.c ------------------------------------------------------------------------------ */
+
+struct mark {
+	UT_hash_handle hh;
+	enum mk_kind what;
+	const char *namespace_, *name;
+	char key[];
+};
+
+enum { IDENTITIES, PEERS, BLOCKS, PORTS, PODS, NAMESPACES, ROW_KINDS };
+
+/* What is gone, but named in rows. */
+struct graveyard {
+	struct space *spaces;
+	struct subject *subjects;
+};
+
+struct mk_policies {
+	const struct mk_model *model;
+	char *node_name;
+	uint8_t hash_key[HASH_KEY_BYTES];
+	struct texts texts;
+	struct mark *marks;
+	bool all_marked;
+	bool changed; /* since the rows were brought up to date */
+
+	struct space *spaces;
+	struct policy *policies; /* of both kinds */
+	struct policy *cluster_policies; /* by tier, priority, name */
+	bool audit; /* all policies are audited */
+	size_t audited_policies;
+	bool enforced; /* policies were in force when subjects were decided last */
+	bool cluster_changed; /* the namespaces that they select may have changed */
+
+	struct subject *subjects;
+	struct sandbox *sandboxes;
+	size_t sandbox_count;
+	struct mk_policy_node_address *nodes;
+	size_t node_count;
+
+	struct key *label_keys, *port_names, *blocks;
+	struct store kept_store;
+	const char **kept;
+	size_t kept_count;
+	struct bytes scratch, bits;
+	bool keys_changed; /* each pod needs a class again */
+	struct address *changed_addresses;
+	struct class_ *classes, *dead_classes, *fresh_classes;
+	struct alike *alike; /* while classes are decided */
+
+	struct set_ *sets;
+	struct table *tables;
+	bool releasing;
+	struct graveyard dead, reported; /* the rows of the latter have been reported */
+
+	struct rows rows[ROW_KINDS];
+	struct mk_policy_changes changes;
+};
+
+#endif

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rows of one table: what is wanted, what has been reported, and the difference. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/compiler.h"
+
+struct row {
+	struct mk_index_link link;
+	struct row *next_changed;
+	bool wanted, reported, changed, kept;
+	_Alignas(8) uint8_t of[]; /* rows.entry_bytes */
+};
+
+static void note_change(struct rows *rows, struct row *row)
+{
+	if (row->changed)
+		return;
+	row->changed = true;
+	row->next_changed = rows->changed;
+	rows->changed = row;
+}
+
+static struct row *row_of(struct mk_index_link *link)
+{
+	return mk_index_entry(link, struct row, link);
+}
+
+static struct row *row_find(const struct rows *rows, const void *key)
+{
+	struct mk_index_link *link = mk_index_find(&rows->all, mk_index_hash(key, rows->key_bytes));
+
+	while (link && memcmp(row_of(link)->of, key, rows->key_bytes) != 0)
+		link = mk_index_find_next(link);
+	return link ? row_of(link) : NULL;
+}
+
+/* Find or make. */
+static struct row *row_get(struct rows *rows, const void *key)
+{
+	struct row *row = row_find(rows, key);
+
+	if (row)
+		return row;
+	row = memory_new(sizeof(*row) + rows->entry_bytes);
+	memcpy(row->of, key, rows->key_bytes);
+	if (mk_index_add(&rows->all, &row->link, mk_index_hash(key, rows->key_bytes)) < 0)
+		uthash_fatal("out of memory");
+	return row;
+}
+
+/* Free @row unless it is in use. */
+static void row_drop(struct rows *rows, struct row *row)
+{
+	if (row->wanted || row->kept || row->changed)
+		return;
+	mk_index_remove(&rows->all, &row->link);
+	free(row);
+}
+
+void rows_put(struct rows *rows, const void *wanted)
+{
+	struct row *row = row_get(rows, wanted);
+
+	if (row->wanted && memcmp(row->of, wanted, rows->row_bytes) == 0)
+		return;
+	memcpy(row->of, wanted, rows->row_bytes);
+	row->wanted = true;
+	note_change(rows, row);
+}
+
+void rows_remove(struct rows *rows, const void *key)
+{
+	struct row *row = row_find(rows, key);
+
+	if (!row || !row->wanted)
+		return;
+	row->wanted = false;
+	note_change(rows, row);
+}
+
+void *rows_kept(const struct rows *rows, const void *key)
+{
+	struct row *row = row_find(rows, key);
+
+	return row && row->kept ? row->of : NULL;
+}
+
+void *rows_keep(struct rows *rows, const void *key)
+{
+	struct row *row = row_get(rows, key);
+
+	if (!row->kept)
+		memset(row->of + rows->row_bytes, 0, rows->entry_bytes - rows->row_bytes);
+	row->kept = true;
+	return row->of;
+}
+
+void rows_let_go(struct rows *rows, void *entry)
+{
+	struct row *row = (void *)((uint8_t *)entry - offsetof(struct row, of));
+
+	row->kept = false;
+	row_drop(rows, row);
+}
+
+/* @visit may let the entry go. */
+void rows_each_kept(const struct rows *rows, void (*visit)(void *ctx, void *entry), void *ctx)
+{
+	struct mk_index_link *link = mk_index_after(&rows->all, NULL), *next;
+
+	for (; link; link = next) {
+		next = mk_index_after(&rows->all, link);
+		if (row_of(link)->kept)
+			visit(ctx, row_of(link)->of);
+	}
+}
+
+static void append(const struct rows *rows, struct row_list *list, const void *row)
+{
+	list->rows = memory_grow(list->rows, list->count, &list->room, rows->row_bytes);
+	memcpy((uint8_t *)list->rows + list->count++ * rows->row_bytes, row, rows->row_bytes);
+}
+
+static void finish(struct rows *rows, struct row *row)
+{
+	row->changed = false;
+	if (row->wanted)
+		append(rows, &rows->put, row->of);
+	else if (row->reported)
+		append(rows, &rows->gone, row->of);
+	row->reported = row->wanted;
+	row_drop(rows, row);
+}
+
+static void list_begin(struct row_list *list)
+{
+	free(list->rows);
+	*list = (struct row_list){ 0 };
+}
+
+void rows_forget_lists(struct rows *rows)
+{
+	list_begin(&rows->put);
+	list_begin(&rows->gone);
+}
+
+void rows_changes(struct rows *rows)
+{
+	struct row *row = rows->changed, *next;
+
+	rows_forget_lists(rows);
+	rows->changed = NULL;
+	for (; row; row = next) {
+		next = row->next_changed;
+		finish(rows, row);
+	}
+}
+
+void rows_all(struct rows *rows)
+{
+	rows_forget_lists(rows);
+	for (struct mk_index_link *link = NULL; (link = mk_index_after(&rows->all, link));)
+		if (row_of(link)->wanted)
+			append(rows, &rows->put, row_of(link)->of);
+}
+
+void rows_release(struct rows *rows)
+{
+	struct mk_index_link *link = mk_index_after(&rows->all, NULL), *next;
+
+	for (; link; link = next) {
+		next = mk_index_after(&rows->all, link);
+		free(row_of(link));
+	}
+	mk_index_release(&rows->all);
+	rows_forget_lists(rows);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/policy_text.h"
+
+#include <stdio.h>
+
+void add_labels(struct line *line, const struct mk_labels *labels)
+{
+	for (size_t i = 0; i < labels->count; i++)
+		mk_line_add(line, " %s=%s", labels->of[i].key, labels->of[i].value);
+}
+
+static const char *proto_name(uint8_t proto)
+{
+	static const char *const names[] = { [MK_PROTO_ANY] = "any",
+					     [IPPROTO_TCP] = "tcp",
+					     [IPPROTO_UDP] = "udp",
+					     [IPPROTO_SCTP] = "sctp" };
+
+	return names[proto];
+}
+
+void summarize_pod(struct line *line, const struct mk_pod_object *pod)
+{
+	char text[MK_IP_STRLEN];
+
+	mk_line_add(line, "%s/%s", pod->namespace_, pod->name);
+	if (pod->uid)
+		mk_line_add(line, " uid:%s", pod->uid);
+	if (pod->node_name)
+		mk_line_add(line, " @%s", pod->node_name);
+	add_labels(line, &pod->labels);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (pod->ips[i].family != AF_UNSPEC)
+			mk_line_add(line, " %s", mk_ip_format(&pod->ips[i], text));
+	for (size_t i = 0; i < pod->port_count; i++)
+		mk_line_add(line, " %s:%u/%s", pod->ports[i].name, pod->ports[i].port,
+			    proto_name(pod->ports[i].proto));
+	if (pod->started_unix_s)
+		mk_line_add(line, " since:%lld", (long long)pod->started_unix_s);
+	mk_line_add(line, "%s%s%s", pod->host_network ? " host" : "",
+		    pod->finished ? " finished" : "", pod->terminating ? " terminating" : "");
+}
+
+static void add_selector(struct line *line, const struct mk_selector *selector)
+{
+	static const char *const operators[] = { " in", " not in", "", " absent" };
+
+	mk_line_add(line, "{");
+	for (size_t i = 0; i < selector->count; i++) {
+		const struct mk_requirement *requirement = &selector->requirements[i];
+
+		mk_line_add(line, "%s%s%s", i ? ", " : "", requirement->key,
+			    operators[requirement->op]);
+		for (size_t j = 0; j < requirement->value_count; j++)
+			mk_line_add(line, " %s", requirement->values[j]);
+	}
+	mk_line_add(line, "}");
+}
+
+static void add_peer(struct line *line, const struct mk_policy_peer_object *peer)
+{
+	char text[MK_CIDR_STRLEN];
+
+	if (peer->kind == MK_PEER_SELECTORS) {
+		if (peer->has_namespaces)
+			add_selector(line, &peer->namespaces);
+		mk_line_add(line, "/");
+		add_selector(line, &peer->pods);
+	} else if (peer->kind == MK_PEER_BLOCK) {
+		mk_line_add(line, "%s", mk_cidr_format(&peer->cidr, text));
+		for (size_t i = 0; i < peer->except_count; i++)
+			mk_line_add(line, "-%s", mk_cidr_format(&peer->except[i], text));
+	} else if (peer->kind == MK_PEER_NODES) {
+		mk_line_add(line, "nodes");
+		add_selector(line, &peer->nodes);
+	} else {
+		mk_line_add(line, "%s", peer->kind == MK_PEER_DOMAINS ? "domains" : "?");
+	}
+}
+
+static void add_port(struct line *line, const struct mk_policy_port_object *port)
+{
+	if (!port->valid)
+		mk_line_add(line, " ?");
+	else if (port->name)
+		mk_line_add(line, " %s/%s", port->name, proto_name(port->proto));
+	else if (port->first == port->last)
+		mk_line_add(line, " %u/%s", port->first, proto_name(port->proto));
+	else
+		mk_line_add(line, " %u-%u/%s", port->first, port->last, proto_name(port->proto));
+}
+
+static void add_rules(struct line *line, const char *what, const struct mk_policy_rules *rules)
+{
+	static const char *const actions[] = { "none", "accept", "deny", "pass" };
+
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct mk_policy_rule_object *rule = &rules->of[i];
+
+		mk_line_add(line, "; %s %s%s%s", what, actions[rule->action], rule->name ? " " : "",
+			    rule->name ? rule->name : "");
+		for (size_t j = 0; j < rule->peer_count; j++) {
+			mk_line_add(line, " ");
+			add_peer(line, &rule->peers[j]);
+		}
+		if (rule->port_count)
+			mk_line_add(line, ":");
+		for (size_t j = 0; j < rule->port_count; j++)
+			add_port(line, &rule->ports[j]);
+	}
+}
+
+void summarize_network_policy(struct line *line, const struct mk_network_policy *policy)
+{
+	mk_line_add(line, "%s/%s ", policy->namespace_, policy->name);
+	add_selector(line, &policy->pods);
+	mk_line_add(line, "%s%s", policy->applies[MK_POLICY_INGRESS] ? " ingress" : "",
+		    policy->applies[MK_POLICY_EGRESS] ? " egress" : "");
+	if (policy->audited)
+		mk_line_add(line, " audited");
+	add_rules(line, "in", &policy->rules[MK_POLICY_INGRESS]);
+	add_rules(line, "out", &policy->rules[MK_POLICY_EGRESS]);
+}
+
+void summarize_cluster_policy(struct line *line, const struct mk_cluster_policy *policy)
+{
+	mk_line_add(line, "%s %s %d ", policy->name,
+		    policy->tier == MK_TIER_ADMIN ? "admin" : "baseline", policy->priority);
+	add_selector(line, &policy->namespaces);
+	mk_line_add(line, "/");
+	add_selector(line, &policy->pods);
+	if (policy->audited)
+		mk_line_add(line, " audited");
+	add_rules(line, "in", &policy->rules[MK_POLICY_INGRESS]);
+	add_rules(line, "out", &policy->rules[MK_POLICY_EGRESS]);
+}

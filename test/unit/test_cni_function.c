@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ports of function pods: valid configurations, and what ADD, CHECK, DEL and GC do with them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "pod/endpoint/function.h"
+#include "unit/cni_node.h"
+
+static struct mk_error err;
+
+#define ANNOTATIONS(members) \
+	",\"runtimeConfig\":{\"io.kubernetes.cri.pod-annotations\":{" members "}}"
+#define PORTS(mode)	  "\"networking.monokube.io/function-ports\":\"" mode "\""
+#define NAMES(names)	  "\"networking.monokube.io/function-interfaces\":\"" names "\""
+#define FUNCTION(members) ",\"function\":{" members "}"
+
+/* ---- what a configuration says --------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *fields;
+	const char *text; /* mode and names, or the error's text */
+	bool fails;
+} configs[] = {
+	{ "nothing", "", "0  ", false },
+	{ "annotations of others", ANNOTATIONS("\"a.example/b\":\"c\""), "0  ", false },
+	{ "no object", ",\"runtimeConfig\":{\"io.kubernetes.cri.pod-annotations\":null}", "0  ",
+	  false },
+	{ "Bridged", ANNOTATIONS(PORTS("Bridged")), "1 inside outside", false },
+	{ "Inline", ANNOTATIONS(PORTS("Inline")), "2 inside outside", false },
+	{ "Routed", ANNOTATIONS(PORTS("Routed")), "3 inside outside", false },
+	{ "own names", ANNOTATIONS(PORTS("Inline") "," NAMES("lan0,wan0")), "2 lan0 wan0", false },
+	{ "the longest names", ANNOTATIONS(PORTS("Inline") "," NAMES("abcdefghijklmno,b")),
+	  "2 abcdefghijklmno b", false },
+	{ "chain is free without a bridge", ANNOTATIONS(PORTS("Inline") "," NAMES("chain,b")),
+	  "2 chain b", false },
+	{ "small letters", ANNOTATIONS(PORTS("bridged")),
+	  "function-ports is 'bridged': expected Bridged, Inline or Routed", true },
+	{ "empty", ANNOTATIONS(PORTS("")), "function-ports is ''", true },
+	{ "names alone", ANNOTATIONS(NAMES("a,b")), "is set without", true },
+	{ "one name", ANNOTATIONS(PORTS("Inline") "," NAMES("a")), "is 'a': expected two", true },
+	{ "three names", ANNOTATIONS(PORTS("Inline") "," NAMES("a,b,c")), "is 'a,b,c'", true },
+	{ "equal names", ANNOTATIONS(PORTS("Inline") "," NAMES("a,a")), "is 'a,a'", true },
+	{ "no name", ANNOTATIONS(PORTS("Inline") "," NAMES(",b")), "is ',b'", true },
+	{ "a path", ANNOTATIONS(PORTS("Inline") "," NAMES("../a,b")), "is '../a,b'", true },
+	{ "a dot", ANNOTATIONS(PORTS("Inline") "," NAMES(".,b")), "is '.,b'", true },
+	{ "a blank", ANNOTATIONS(PORTS("Inline") "," NAMES("a, b")), "is 'a, b'", true },
+	{ "too long", ANNOTATIONS(PORTS("Inline") "," NAMES("abcdefghijklmnop,b")), "is 'abc",
+	  true },
+	{ "the first interface", ANNOTATIONS(PORTS("Inline") "," NAMES("eth0,b")), "is 'eth0,b'",
+	  true },
+	{ "lo", ANNOTATIONS(PORTS("Inline") "," NAMES("a,lo")), "is 'a,lo'", true },
+	{ "the bridge", ANNOTATIONS(PORTS("Bridged") "," NAMES("chain,b")), "is 'chain,b'", true },
+	{ "a definition: inside", FUNCTION("\"port\":\"inside\",\"mode\":\"Inline\""),
+	  "2 eth0  alone", false },
+	{ "a definition: outside", FUNCTION("\"port\":\"outside\",\"mode\":\"Bridged\""),
+	  "1  eth0 alone", false },
+	{ "a definition's port", FUNCTION("\"port\":\"left\",\"mode\":\"Inline\""),
+	  "function.port is 'left': expected inside or outside", true },
+	{ "a definition's mode", FUNCTION("\"port\":\"inside\",\"mode\":\"x\""),
+	  "function.mode is 'x'", true },
+	{ "a definition without mode", FUNCTION("\"port\":\"inside\""),
+	  "expected an object with the strings port and mode", true },
+	{ "a definition that is a word", ",\"function\":\"inside\"", "function is \"inside\"",
+	  true },
+};
+
+START_TEST(test_config)
+{
+	cleanup_cni_conf struct mk_cni_conf conf = { 0 };
+	struct mk_cni_function function;
+	struct mk_cni_failure failure = { 0 };
+	const char *row = configs[_i].name;
+	char input[1024], text[80];
+	int ret;
+
+	snprintf(input, sizeof(input), "{\"cniVersion\":\"1.0.0\",\"name\":\"n\"%s}",
+		 configs[_i].fields);
+	ck_assert_int_eq(mk_cni_conf_parse(&conf, input, strlen(input), &failure), 0);
+	ret = mk_cni_function_read(&function, &conf, "eth0", &failure);
+	snprintf(text, sizeof(text), "%d %s %s%s", (int)function.mode,
+		 function.names[MK_PORT_INSIDE], function.names[MK_PORT_OUTSIDE],
+		 function.is_alone ? " alone" : "");
+	if (!configs[_i].fails) {
+		ck_assert_msg(ret == 0, "%s: %s", row, failure.cause.text);
+		ck_assert_msg(strcmp(text, configs[_i].text) == 0, "%s: %s", row, text);
+		return;
+	}
+	ck_assert_msg(ret < 0 && failure.code == MK_CNI_INVALID_CONFIG, "%s: accepted", row);
+	ck_assert_msg(strstr(failure.cause.text, configs[_i].text) != NULL, "%s: %s", row,
+		      failure.cause.text);
+}
+END_TEST
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+static int count_port(void *ctx, const struct mk_link *link)
+{
+	*(int *)ctx += mk_port_of(link, NULL, NULL);
+	return 0;
+}
+
+static int ports(void)
+{
+	cleanup_nl struct mk_nl *nl = mk_nl_open(&err);
+	int count = 0;
+
+	ck_ok(mk_nl_each_link(nl, count_port, &count, &err));
+	return count;
+}
+
+/* Run a shell command in the host's namespace. */
+static void on_host(const char *command)
+{
+	ck_assert_msg(system(command) == 0, "%s", command);
+}
+
+static void add_function(const char *name, const char *fields)
+{
+	new_netns(name);
+	ck_assert_msg(call("ADD", name, netns_path(name), "1.1.0", fields) == 0, "%s", answer);
+	ck_assert_int_eq(ports(), 2);
+}
+
+/* The host's end of the port with a side's digit. */
+#define HOST_END(digit) "$(ip -o link | grep -o '\\bmk" digit "[a-z2-7]*')"
+
+START_TEST(test_bridged)
+{
+	add_function("a", ANNOTATIONS(PORTS("Bridged")));
+	inside("a", "ip -d link show chain | grep 'stp_state 0 .*mcast_snooping 0'");
+	inside("a", "ip link show inside | grep 'master chain state UP'");
+	inside("a", "ip link show outside | grep 'master chain state UP'");
+	inside("a", "sh -c '! ip -6 addr | grep -A1 -E \"inside|outside|chain\" | grep inet6'");
+	inside("a", "ip link show inside | grep 'mtu 65535'");
+	ck_assert_ptr_nonnull(strstr(answer, "\"name\":\"inside\",\"mac\":\"06:4d:01:00:00:02\""));
+	ck_assert_ptr_nonnull(strstr(answer, "\"name\":\"outside\""));
+	on_host("tc filter show dev " HOST_END("0") " ingress | grep sfc_port");
+	on_host("tc filter show dev " HOST_END("1") " ingress | grep sfc_port");
+	ck_exist(1);
+}
+END_TEST
+
+START_TEST(test_inline)
+{
+	add_function("a", ANNOTATIONS(PORTS("Inline") "," NAMES("lan0,wan0")));
+	inside("a", "ip link show lan0 | grep 'mtu 1450 .*state UP'");
+	inside("a", "ip link show wan0 | grep 'mtu 1450 .*state UP'");
+	inside("a", "sh -c '! ip link show chain'");
+	on_host("ethtool -k " HOST_END("0") " | grep '^tx-checksumming: off'");
+	on_host("ethtool -k " HOST_END("1") " | grep 'tx-tcp-segmentation: off'");
+}
+END_TEST
+
+START_TEST(test_routed)
+{
+	add_function("a", ANNOTATIONS(PORTS("Routed")));
+	inside("a", "ip -4 addr show inside | grep 'inet 169.254.77.1/30'");
+	inside("a", "ip -4 addr show outside | grep 'inet 169.254.77.5/30'");
+	inside("a",
+	       "ip neigh show dev inside | grep '169.254.77.2 lladdr 06:4d:03:00:00:01 PERMANENT'");
+	inside("a", "sh -c 'test $(cat /proc/sys/net/ipv4/ip_forward) = 1'");
+	/* what comes in at one port leaves by the other one */
+	inside("a",
+	       "ip route get 203.0.113.7 from 198.51.100.1 iif inside | grep 'via 169.254.77.6 dev outside'");
+	inside("a",
+	       "ip route get 203.0.113.7 from 198.51.100.1 iif outside | grep 'via 169.254.77.2 dev inside'");
+	/* its own connections use its own interface */
+	inside("a", "ip route get 203.0.113.7 | grep 'dev eth0 src 10.244.1.2'");
+	inside("a", "ip route get 203.0.113.7 from 10.244.1.2 | grep 'dev eth0'");
+	/* a proxy that answers as the server sends inside */
+	inside("a", "ip rule | grep 'from all lookup 7701'");
+	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.1.0", ""), 0);
+	inside("a", "sh -c '! ip rule | grep 10.244.1.2'");
+}
+END_TEST
+
+#define V6                                                                          \
+	",\"podCIDR\":\"fd00:10:244:1::/64\",\"clusterCIDR\":\"fd00:10:244::/48\"," \
+	"\"vtepCIDR\":\"fd4d:4b00:12::/64\""
+
+START_TEST(test_routed_ipv6)
+{
+	new_netns("a");
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0", V6 ANNOTATIONS(PORTS("Routed"))) ==
+			      0,
+		      "%s", answer);
+	inside("a", "ip -6 addr show inside | grep 'inet6 fe80::4d01/126'");
+	inside("a", "sh -c 'test $(ip -6 addr show inside | grep -c inet6) = 1'");
+	inside("a",
+	       "ip -6 neigh show dev outside | grep 'fe80::4d06 lladdr 06:4d:03:01:00:01 PERMANENT'");
+	inside("a",
+	       "ip route get 2001:db8::7 from 2001:db8:1::1 iif inside | grep 'via fe80::4d06 dev outside'");
+	inside("a",
+	       "ip route get 2001:db8::7 from 2001:db8:1::1 iif outside | grep 'via fe80::4d02 dev inside'");
+	inside("a", "ip route get 2001:db8::7 | grep 'dev eth0 .*src fd00:10:244:1::2'");
+}
+END_TEST
+
+START_TEST(test_del)
+{
+	add_function("a", ANNOTATIONS(PORTS("Bridged")));
+	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.1.0", ""), 0);
+	ck_assert_int_eq(ports(), 0);
+	ck_exist(0);
+	/* the bridge stays in the namespace, for the next ADD */
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0", ANNOTATIONS(PORTS("Bridged"))) ==
+			      0,
+		      "%s", answer);
+	inside("a", "ip link show inside | grep 'master chain state UP'");
+}
+END_TEST
+
+/* Nothing is left of a pod whose port cannot be made. */
+START_TEST(test_taken)
+{
+	new_netns("a");
+	inside("a", "ip link add outside type bridge");
+	ck_fails(call("ADD", "a", netns_path("a"), "1.1.0", ANNOTATIONS(PORTS("Inline"))), 7,
+		 "the pod has a device 'outside' of kind 'bridge' already");
+	ck_assert_int_eq(ports(), 0);
+	ck_exist(0);
+}
+END_TEST
+
+START_TEST(test_bridge_taken)
+{
+	new_netns("a");
+	inside("a", "ip link add chain type veth peer name other");
+	ck_fails(call("ADD", "a", netns_path("a"), "1.1.0", ANNOTATIONS(PORTS("Bridged"))), 100,
+		 "the pod has a device 'chain' of kind 'veth' already");
+	ck_assert_int_eq(ports(), 0);
+	ck_exist(0);
+}
+END_TEST
+
+/* A runtime that was killed between ADD and its answer asks again. */
+START_TEST(test_again)
+{
+	add_function("a", ANNOTATIONS(PORTS("Bridged")));
+	inside("a", "ip link del eth0");
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0", ANNOTATIONS(PORTS("Bridged"))) ==
+			      0,
+		      "%s", answer);
+	ck_assert_int_eq(ports(), 2);
+	ck_exist(1);
+}
+END_TEST
+
+/* ---- CHECK ----------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *mode, *where, *command; /* in the pod, or on the host: where "" */
+	const char *text;
+} breaks[] = {
+	{ "Bridged", "a", "ip link del inside", "port 'inside' has no interface" },
+	{ "Bridged", "a", "ip link set outside down", "interface 'outside' is down" },
+	{ "Bridged", "a", "ip link set outside nomaster", "is not a port of bridge 'chain'" },
+	{ "Bridged", "a", "ip link del chain", "is not a port of bridge 'chain'" },
+	{ "Bridged", "a", "ip link set inside address 02:00:00:00:00:01", "has MAC address 02:00" },
+	{ "Inline", "a", "ip link set inside mtu 9000", "has MTU 9000, expected 1450" },
+	{ "Inline", "", "ethtool -K " HOST_END("0") " tx on", "leaves checksums unfinished" },
+	{ "Inline", "", "tc qdisc del dev " HOST_END("1") " clsact", "program 'sfc_port' is not" },
+};
+
+START_TEST(test_check)
+{
+	const char *fields = strcmp(breaks[_i].mode, "Inline") == 0 ? ANNOTATIONS(PORTS("Inline"))
+								    : ANNOTATIONS(PORTS("Bridged"));
+	char both[sizeof(answer) + 512];
+
+	add_function("a", fields);
+	snprintf(both, sizeof(both), "%s,\"prevResult\":%s", fields, answer);
+	ck_assert_msg(call("CHECK", "a", netns_path("a"), "1.1.0", both) == 0, "%s", answer);
+	if (breaks[_i].where[0])
+		inside(breaks[_i].where, breaks[_i].command);
+	else
+		on_host(breaks[_i].command);
+	ck_fails(call("CHECK", "a", netns_path("a"), "1.1.0", both), 102, breaks[_i].text);
+}
+END_TEST
+
+/* ---- GC, Multus ------------------------------------------------------------------------------ */
+
+START_TEST(test_gc)
+{
+	new_netns("b");
+	ck_assert_int_eq(call("ADD", "b", netns_path("b"), "1.1.0", ANNOTATIONS(PORTS("Inline"))),
+			 0);
+	new_netns("a");
+	ck_assert_int_eq(call("ADD", "a", netns_path("a"), "1.1.0", ANNOTATIONS(PORTS("Inline"))),
+			 0);
+	ck_assert_int_eq(ports(), 4);
+	ck_assert_int_eq(
+		call("GC", "", "", "1.1.0",
+		     ",\"cni.dev/valid-attachments\":[{\"containerID\":\"a\",\"ifname\":\"eth0\"}]"),
+		0);
+	ck_assert_int_eq(ports(), 2);
+	inside("a", "ip link show inside");
+	ck_exist(1);
+}
+END_TEST
+
+static int port_verb(const char *verb, const char *port, const char *mode, const char *more)
+{
+	char fields[sizeof(answer) + 256];
+	int ret;
+
+	snprintf(fields, sizeof(fields), ",\"function\":{\"port\":\"%s\",\"mode\":\"%s\"}%s", port,
+		 mode, more);
+	cni_ifname = port;
+	ret = call(verb, "a", netns_path("a"), "1.1.0", fields);
+	cni_ifname = "eth0";
+	return ret;
+}
+
+/* Multus runs one definition per port. */
+START_TEST(test_definitions)
+{
+	char before[sizeof(answer) + 32];
+
+	new_netns("a");
+	add("a");
+	ck_assert_msg(port_verb("ADD", "inside", "Bridged", "") == 0, "%s", answer);
+	ck_assert_ptr_null(strstr(answer, "\"ips\""));
+	ck_assert_msg(port_verb("ADD", "outside", "Bridged", "") == 0, "%s", answer);
+	ck_assert_int_eq(ports(), 2);
+	inside("a", "ip link show inside | grep 'master chain'");
+	snprintf(before, sizeof(before), ",\"prevResult\":%s", answer);
+	ck_assert_msg(port_verb("CHECK", "outside", "Bridged", before) == 0, "%s", answer);
+	inside("a", "ip link set outside down");
+	ck_fails(port_verb("CHECK", "outside", "Bridged", before), 102, "'outside' is down");
+	/* GC of the definition's network knows nothing of others' devices */
+	ck_assert_int_eq(port_verb("GC", "outside", "Bridged", ",\"cni.dev/valid-attachments\":[]"),
+			 0);
+	ck_exist(1);
+	ck_assert_int_eq(port_verb("DEL", "outside", "Bridged", ""), 0);
+	ck_assert_int_eq(ports(), 1);
+	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.1.0", ""), 0);
+	ck_assert_int_eq(ports(), 0);
+}
+END_TEST
+
+START_TEST(test_definition_alone)
+{
+	new_netns("a");
+	ck_fails(port_verb("ADD", "inside", "Inline", ""), 7,
+		 "has no interface 'eth0' of monokube");
+	ck_assert_int_eq(port_verb("DEL", "inside", "Inline", ""), 0);
+	ck_assert_int_eq(port_verb("DEL", "inside", "nonsense", ""), 0);
+}
+END_TEST
+
+START_TEST(test_both_ways)
+{
+	add_function("a", ANNOTATIONS(PORTS("Inline") "," NAMES("lan0,wan0")));
+	ck_fails(port_verb("ADD", "inside", "Inline", ""), 7,
+		 "use annotations or network definitions, not both");
+	ck_assert_int_eq(ports(), 2);
+	inside("a", "ip link show lan0");
+}
+END_TEST
+
+UNIT_SUITE("cni_function")
+{
+	TCase *tc = tcase_create("configuration");
+
+	tcase_add_loop_test(tc, test_config, 0, MK_ARRAY_SIZE(configs));
+	suite_add_tcase(suite, tc);
+	tc = cni_case(suite, "ports");
+	tcase_add_test(tc, test_bridged);
+	tcase_add_test(tc, test_inline);
+	tcase_add_test(tc, test_routed);
+	tcase_add_test(tc, test_del);
+	tcase_add_test(tc, test_taken);
+	tcase_add_test(tc, test_bridge_taken);
+	tcase_add_test(tc, test_again);
+	tcase_add_loop_test(tc, test_check, 0, MK_ARRAY_SIZE(breaks));
+	tcase_add_test(tc, test_gc);
+	tcase_add_test(tc, test_definitions);
+	tcase_add_test(tc, test_definition_alone);
+	tcase_add_test(tc, test_both_ways);
+	tc = cni_case_of(suite, "IPv6", NODE_IPV6);
+	tcase_add_test(tc, test_routed_ipv6);
+}

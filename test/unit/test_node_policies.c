@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The agent's part of network policies: the tables are compared and written only if something
+ * changed, and checks restore what other processes change in them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/policy/policies.h"
+#include "base/file.h"
+#include "datapath/datapath_internal.h"
+#include "datapath/policy/tables_internal.h"
+#include "unit/cni_node.h"
+#undef POD_SLOTS /* of that header's tables */
+#include "unit/policy_tables_fixture.h"
+#include "unit/unit.h"
+
+#define CLUSTER ROOT "/cluster"
+
+static struct mk_error err;
+static struct mk_core core;
+static struct mk_datapath datapath;
+static struct mk_own_node node = { .core = &core };
+static struct mk_node_policies policies;
+static unsigned int writes; /* to the tables */
+
+/* ---- a node whose cluster is a directory ----------------------------------------------------- */
+
+static void write_object(const char *name, const char *text)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), CLUSTER "/%s.yaml", name);
+	ck_ok(mk_file_replace(path, text, strlen(text), 0644, &err));
+}
+
+static void write_policy(unsigned int port)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"
+		 "metadata: {namespace: shop, name: web}\n"
+		 "spec: {podSelector: {}, ingress: [{ports: [{port: %u}]}]}\n",
+		 port);
+	write_object("policy", text);
+}
+
+static void pod_changed(void *ctx, const struct mk_pod_object *pod,
+			const struct mk_pod_object *former)
+{
+	mk_node_policies_pod_changed(ctx, pod, former);
+}
+
+static void namespace_changed(void *ctx, const char *name)
+{
+	mk_node_policies_mark(ctx, MK_KIND_NAMESPACE, "", name);
+}
+
+static void policy_changed(void *ctx, const char *namespace_, const char *name)
+{
+	mk_node_policies_mark(ctx, MK_KIND_NETWORK_POLICY, namespace_, name);
+}
+
+static void on_listed(void *ctx, bool complete)
+{
+	(void)ctx;
+	(void)complete;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	(void)timer;
+}
+
+static void count_write(void *ctx)
+{
+	(void)ctx;
+	writes++;
+}
+
+static void follow_cluster(void)
+{
+	static const struct mk_model_listener listener = {
+		.pod_changed = pod_changed,
+		.namespace_changed = namespace_changed,
+		.network_policy_changed = policy_changed,
+		.ctx = &policies,
+	};
+
+	uv_loop_init(&core.loop);
+	uv_timer_init(&core.loop, &core.steps);
+	uv_timer_init(&core.loop, &core.checks);
+	core.on_steps = core.on_checks = on_timer;
+	core.model = mk_model_new();
+	ck_assert_ptr_nonnull(core.model);
+	mk_model_set_listener(core.model, &listener);
+	core.source = mk_source_start(&core.loop, &core.config, core.model, on_listed, NULL, &err);
+	ck_assert_msg(core.source != NULL, "%s", mk_error_text(&err));
+	while (!mk_source_policies_listed(core.source))
+		uv_run(&core.loop, UV_RUN_NOWAIT);
+}
+
+static void setup(void)
+{
+	policy_setup();
+	policy_sync->after_write = count_write;
+	datapath.policies = policy_sync;
+	core.families[0] = (struct mk_family){
+		.core = &core, .family = AF_INET, .loads = 1, .datapath = &datapath
+	};
+	snprintf(core.config.node_name, sizeof(core.config.node_name), "node1");
+	snprintf(core.config.state_dir, sizeof(core.config.state_dir), "%s", STATE);
+	snprintf(core.config.bpf_dir, sizeof(core.config.bpf_dir), "%s", BPF_DIR);
+	snprintf(core.config.cluster_dir, sizeof(core.config.cluster_dir), "%s", CLUSTER);
+	ck_ok(mk_mkdirs(CLUSTER, 0755, &err));
+	write_object("namespace", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n");
+	write_object("pod", "apiVersion: v1\nkind: Pod\n"
+			    "metadata: {namespace: shop, name: web, uid: 7a1c}\n"
+			    "spec: {nodeName: node1}\n");
+	write_policy(80);
+	follow_cluster();
+	ck_ok(mk_node_policies_start(&policies, &node, &err));
+	writes = 0;
+}
+
+/* Run the agent's steps, as for each change of anything on the node. Returns the number of rounds
+ * in which the tables were compared. */
+static unsigned int reconcile(unsigned int times)
+{
+	unsigned int before = policies.rounds;
+
+	while (times-- > 0)
+		ck_ok(mk_node_policies_reconcile(&policies, &err));
+	return policies.rounds - before;
+}
+
+static void read_files(void)
+{
+	while (policies.settled)
+		uv_run(&core.loop, UV_RUN_NOWAIT);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+START_TEST(test_quiet)
+{
+	unsigned int said;
+
+	ck_assert_uint_eq(reconcile(1), 1);
+	ck_assert_uint_gt(writes, 0);
+	ck_assert_uint_gt(core.writes, 0);
+	said = core.writes;
+	writes = 0;
+	ck_assert_uint_eq(reconcile(10), 0);
+	ck_assert_uint_eq(writes, 0);
+	ck_assert_uint_eq(core.writes, said);
+}
+END_TEST
+
+START_TEST(test_changed_policy)
+{
+	reconcile(1);
+	writes = 0;
+	write_policy(81);
+	read_files();
+	ck_assert_uint_eq(reconcile(10), 1);
+	ck_assert_uint_gt(writes, 0);
+}
+END_TEST
+
+/* A pod comes or goes: its sandbox is looked at, and nothing is written if it is as it was. */
+START_TEST(test_sandboxes)
+{
+	reconcile(1);
+	writes = 0;
+	mk_core_mark(&core, MK_UNSURE_SANDBOXES, 0);
+	ck_assert_uint_eq(reconcile(10), 1);
+	ck_assert_uint_eq(writes, 0);
+}
+END_TEST
+
+/* Another datapath knows nothing of its predecessor. */
+START_TEST(test_loaded_again)
+{
+	reconcile(1);
+	policy_restart();
+	policy_sync->after_write = count_write;
+	datapath.policies = policy_sync;
+	core.families[0].loads++;
+	writes = 0;
+	ck_assert_uint_gt(reconcile(10), 0);
+	ck_assert_uint_eq(writes, 0);
+}
+END_TEST
+
+/* Steps do not look at the tables again; the next check does. */
+START_TEST(test_emptied)
+{
+	struct mk_policy_pod_key key = { .text = "7a1c" };
+
+	reconcile(1);
+	ck_ok(mk_table_delete(&policy_tables.expected, &key, &err));
+	ck_assert_uint_eq(reconcile(10), 0);
+	ck_assert_int_eq(mk_node_policies_audit(&policies, &err), 1);
+	ck_assert_int_eq(mk_node_policies_audit(&policies, &err), 0);
+	ck_assert_uint_eq(reconcile(10), 0);
+}
+END_TEST
+
+/* networkPolicy is off: a set that another process has left is opened by a check. */
+START_TEST(test_off)
+{
+	const struct mk_pod_policy left = { .set = { MK_SET_PENDING, MK_SET_PENDING } };
+	const struct mk_addr address = addr_of("10.1.0.5");
+	const uint32_t slot = mk_pod_slot(&address, policy_tables.pods.max_entries);
+
+	core.config.policy_mode = MK_POLICIES_OFF;
+	reconcile(10);
+	ck_assert_uint_eq(writes, 0);
+	ck_ok(mk_table_put(&policy_tables.pods, &slot, &left, &err));
+	reconcile(10);
+	ck_assert_uint_eq(policy_slot("10.1.0.5").set[0], MK_SET_PENDING);
+	ck_assert_int_eq(mk_node_policies_audit(&policies, &err), 2);
+	ck_assert_uint_eq(policy_slot("10.1.0.5").set[0], MK_SET_OPEN);
+}
+END_TEST
+
+UNIT_SUITE("node_policies")
+{
+	TCase *tc = cni_case(suite, "node policies");
+
+	tcase_add_checked_fixture(tc, setup, NULL);
+	tcase_add_test(tc, test_quiet);
+	tcase_add_test(tc, test_changed_policy);
+	tcase_add_test(tc, test_sandboxes);
+	tcase_add_test(tc, test_loaded_again);
+	tcase_add_test(tc, test_emptied);
+	tcase_add_test(tc, test_off);
+}

@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test/wire/t_policies.py [PART OF A NAME...] - the API client and the objects of network policies:
+what is followed while it is wanted, Pods in two lists, a CRD that comes and goes, access denied."""
+import json
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+from harness import ROOT, TMP, WAIT_S, Follow, Server, Wrong, expect, run, wait  # noqa: E402
+from objects import streams  # noqa: E402
+
+PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"
+POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
+CLUSTER_POLICIES = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies"
+KINDS = ("pod ", "namespace ", "policy ")
+OWN, OTHER = "worker-1", "worker-2"
+MONOKUBE = os.environ.get("MK_BIN") or os.path.join(ROOT, "build/monokube")
+RUNNING = "status.podIP!=,status.phase!=Succeeded,status.phase!=Failed"
+
+
+def pod(name, node, ip="", namespace="shop", phase="Running", labels=None, **spec):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "labels": labels or {}},
+            "spec": dict({"nodeName": node, "containers": []}, **spec),
+            "status": {"phase": phase, **({"podIP": ip, "podIPs": [{"ip": ip}]} if ip else {})}}
+
+
+def add_pod(server, name, node, *args, **more):
+    server.done("POST", "/api/v1/namespaces/shop/pods", pod(name, node, *args, **more))
+
+
+def set_status(server, name, **status):
+    server.patch("/api/v1/namespaces/shop/pods/%s/status" % name, {"status": status})
+
+
+def add_policy(server, name):
+    server.done("POST", "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies", {
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"podSelector": {}}})
+
+
+def add_cluster_policy(server, name, priority=5):
+    server.done("POST", CLUSTER_POLICIES, {
+        "apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy", "metadata": {"name": name},
+        "spec": {"tier": "Admin", "priority": priority, "subject": {"namespaces": {}}}})
+
+
+def start(server, letters, *args):
+    client = Follow(server, "--node", OWN, "--wants", *args).listed()
+    known(client, ALL)  # of nothing
+    client.lines.clear()
+    client.wants(letters)
+    return client
+
+
+def holds(client, *lines, kinds=KINDS):
+    """Exactly these objects of policies."""
+    def have():
+        return sorted(line for line in client.dump() if line.startswith(kinds))
+    try:
+        wait("the objects", lambda: client.alive() and have() == sorted(lines))
+    except Wrong:
+        raise Wrong("have %s, expected %s" % (have(), sorted(lines))) from None
+
+
+def known(client, text):
+    wait("known: " + text, lambda: client.alive() and [x for x in client.lines if x.startswith("known")][-1:] == ["known: " + text])
+
+
+ALL = "policies yes, pods yes"
+
+
+def nothing_is_wanted():
+    """without policies, none of their resources is asked for"""
+    server = Server()
+    client = start(server, "")
+    client.converged()
+    for path in ("pods", "namespaces", "networkpolicies", "clusternetworkpolicies"):
+        expect(path, server.asked(path), [])
+
+
+def policies():
+    """both kinds of policies come, change and go, and no longer wanted they vanish"""
+    server = Server()
+    add_policy(server, "before")
+    client = start(server, "p")
+    holds(client, "policy shop/before")
+    known(client, ALL)
+    add_policy(server, "after")
+    add_cluster_policy(server, "all")
+    holds(client, "policy shop/before", "policy shop/after", "policy all 5")
+    server.patch(CLUSTER_POLICIES + "/all", {"spec": {"priority": 6}})
+    holds(client, "policy shop/before", "policy shop/after", "policy all 6")
+    server.done("DELETE", "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies/before")
+    holds(client, "policy shop/after", "policy all 6")
+    client.wants("q")
+    holds(client)
+    expect("Pods", server.asked("pods"), [])
+    client.wants("p")
+    holds(client, "policy shop/after", "policy all 6")
+
+
+def own_pods():
+    """the Pods of this node, with Namespaces: also those without address, and finished ones"""
+    server = Server()
+    server.done("POST", NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}})
+    add_pod(server, "bound", OWN)
+    add_pod(server, "done", OWN, "10.244.1.2", phase="Succeeded")
+    add_pod(server, "elsewhere", OTHER, "10.244.2.2")
+    client = start(server, "o")
+    holds(client, "namespace shop kubernetes.io/metadata.name=shop team=a", "pod shop/bound - worker-1",
+          "pod shop/done 10.244.1.2 worker-1 finished")
+    known(client, ALL)
+    expect("selector", streams(server, "pods")[0]["query"]["fieldSelector"], "spec.nodeName=" + OWN)
+    expect("Pods that were read", len(streams(server, "pods")), 1)
+    set_status(server, "bound", podIP="10.244.1.3", podIPs=[{"ip": "10.244.1.3"}])
+    server.patch(NAMESPACES + "/shop", {"metadata": {"labels": {"team": "b"}}})
+    holds(client, "namespace shop kubernetes.io/metadata.name=shop team=b", "pod shop/bound 10.244.1.3 worker-1",
+          "pod shop/done 10.244.1.2 worker-1 finished")
+    client.wants("n")
+    holds(client)
+
+
+def all_pods():
+    """the Pods of the cluster: with an address, not finished, not in the host's network; withdrawn, own ones stay"""
+    server = Server()
+    add_pod(server, "own", OWN, "10.244.1.2", labels={"app": "web"})
+    add_pod(server, "done", OWN, "10.244.1.3", phase="Failed")
+    add_pod(server, "stays", OWN, "10.244.1.4")
+    add_pod(server, "elsewhere", OTHER, "10.244.2.2")
+    add_pod(server, "no-address", OTHER, phase="Pending")
+    add_pod(server, "host", OTHER, "192.168.50.12", hostNetwork=True)
+    own = ["pod shop/own 10.244.1.2 worker-1 app=web", "pod shop/done 10.244.1.3 worker-1 finished",
+           "pod shop/stays 10.244.1.4 worker-1"]
+    client = start(server, "a")
+    holds(client, *own, "pod shop/elsewhere 10.244.2.2 worker-2", kinds="pod ")
+    known(client, ALL)
+    expect("selector", {e["query"]["fieldSelector"] for e in streams(server, "pods")},
+           {"spec.nodeName=" + OWN, "spec.hostNetwork=false," + RUNNING})
+    set_status(server, "no-address", phase="Running", podIP="10.244.2.3")
+    set_status(server, "elsewhere", phase="Succeeded")
+    holds(client, *own, "pod shop/no-address 10.244.2.3 worker-2", kinds="pod ")
+    set_status(server, "own", phase="Succeeded")
+    own[0] = "pod shop/own 10.244.1.2 worker-1 finished app=web"
+    holds(client, *own, "pod shop/no-address 10.244.2.3 worker-2", kinds="pod ")
+    client.wants("o")
+    holds(client, *own, kinds="pod ")
+    client.wants("a")
+    holds(client, *own, "pod shop/no-address 10.244.2.3 worker-2", kinds="pod ")
+    server.done("DELETE", "/api/v1/namespaces/shop/pods/own")
+    holds(client, *own[1:], "pod shop/no-address 10.244.2.3 worker-2", kinds="pod ")
+
+
+def one_report_per_change():
+    """a Pod of this node is in both lists, and each change is reported once"""
+    server = Server()
+    client = start(server, "a")
+    known(client, ALL)
+    add_pod(server, "own", OWN, "10.244.1.2")
+    add_pod(server, "last", OTHER, "10.244.2.2")
+    holds(client, "pod shop/own 10.244.1.2 worker-1", "pod shop/last 10.244.2.2 worker-2", kinds="pod ")
+    server.patch("/api/v1/namespaces/shop/pods/own", {"metadata": {"labels": {"a": "b"}}})
+    server.done("DELETE", "/api/v1/namespaces/shop/pods/last")
+    holds(client, "pod shop/own 10.244.1.2 worker-1 a=b", kinds="pod ")
+    expect("reports", client.lines.count("pod shop/own"), 2)
+
+
+def moves():
+    """a Pod's name is used again on another node, and comes back"""
+    server = Server()
+    client = start(server, "a")
+    for turn in range(6):
+        node = (OWN, OTHER)[turn % 2]
+        add_pod(server, "db-0", node, "10.244.1.%d" % turn)
+        holds(client, "pod shop/db-0 10.244.1.%d %s" % (turn, node), kinds="pod ")
+        server.done("DELETE", "/api/v1/namespaces/shop/pods/db-0")
+    holds(client, kinds="pod ")
+
+
+def moves_while_a_watch_lags():
+    """the same while one of the two watches is behind: the later version counts, whichever list has it"""
+    for lagging in ("nodeName", "hostNetwork"):
+        server = Server()
+        client = start(server, "a")
+        add_pod(server, "db-0", OWN, "10.244.1.1")
+        holds(client, "pod shop/db-0 10.244.1.1 worker-1", kinds="pod ")
+        known(client, ALL)
+        server.faults({"match": {"target": "pods.*" + lagging}, "status": 503, "times": 3})
+        server.done("POST", "/standin/cut")
+        server.done("DELETE", "/api/v1/namespaces/shop/pods/db-0")
+        add_pod(server, "db-0", OTHER, "10.244.2.1")
+        holds(client, "pod shop/db-0 10.244.2.1 worker-2", kinds="pod ")
+        client.stop()
+        server.stop()
+
+
+def older_server():
+    """a server before 1.28 does not know spec.hostNetwork: the selector goes without"""
+    server = Server()
+    server.faults({"match": {"target": "spec.hostNetwork"}, "recording": "error-400-field-selector", "times": 1000})
+    add_pod(server, "elsewhere", OTHER, "10.244.2.2")
+    client = start(server, "a")
+    holds(client, "pod shop/elsewhere 10.244.2.2 worker-2", kinds="pod ")
+    known(client, ALL)
+    expect("requests with that field", len([e for e in server.asked("pods") if "hostNetwork" in e["target"]]), 1)
+
+
+def crd_comes_and_goes():
+    """ClusterNetworkPolicies: none without the CRD; it comes later, goes, and comes again"""
+    server = Server()
+    group = "policy.networking.k8s.io"
+    server.settings(missing=[group])
+    client = start(server, "p", "--absent-ms", "500")
+    known(client, ALL)
+    client.logs("info ClusterNetworkPolicies: not read: ")
+    server.settings(missing=[])
+    add_cluster_policy(server, "all")
+    holds(client, "policy all 5")
+    server.settings(missing=[group])
+    server.done("POST", "/standin/cut")
+    holds(client)
+    server.settings(missing=[])
+    holds(client, "policy all 5")
+
+
+def one_404_is_no_deletion():
+    """one 404 for ClusterNetworkPolicies, of a server that restarts, removes nothing"""
+    server = Server()
+    add_cluster_policy(server, "all")
+    client = start(server, "p")
+    holds(client, "policy all 5")
+    server.faults({"match": {"target": "clusternetworkpolicies"}, "recording": "error-404-group", "times": 2})
+    server.done("POST", "/standin/cut")
+    wait("three questions", lambda: len([e for e in server.asked("clusternetworkpolicies", watch="1") if e["status"] == 404]) == 2)
+    add_cluster_policy(server, "more", 7)
+    holds(client, "policy all 5", "policy more 7")
+    expect("reports", client.lines.count("policy /all"), 1)
+
+
+def denied():
+    """an old ClusterRole: one line with the remedy, and policies count as not listed until it allows them"""
+    for path, letters in (("networkpolicies", "p"), ("clusternetworkpolicies", "p"), ("namespaces", "o"), ("pods", "a")):
+        server = Server()
+        server.faults({"match": {"target": "/%s\\?" % path}, "recording": "error-403-list", "times": 1000})
+        client = start(server, letters, "--absent-ms", "100")
+        client.logs(": not read: HTTP status 403")
+        client.logs("apply monokube's manifest again")
+        wait("four questions", lambda of=path: len(server.asked("/" + of)) >= 4)
+        expect("what is known", [x for x in client.lines if x.startswith("known")], [])
+        server.faults()
+        known(client, ALL)
+        expect("lines of the log", client.said().count("not read: "), 2 if letters == "a" else 1)
+        client.stop()
+        server.stop()
+
+
+def one_bad_object():
+    """a policy that makes no sense keeps its previous version, and nothing else suffers"""
+    server = Server()
+    add_policy(server, "good")
+    client = start(server, "p")
+    holds(client, "policy shop/good")
+    server.patch("/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies/good",
+                 {"spec": {"podSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}})
+    client.logs("skipped: NetworkPolicy shop/good: spec.podSelector.matchExpressions[0].operator")
+    add_policy(server, "other")
+    holds(client, "policy shop/good", "policy shop/other")
+
+
+def check_says(server, *more):
+    """What `monokube check` says of policies, from a state directory with the agent's settings."""
+    state = os.path.join(TMP, "state")
+    os.makedirs(state, exist_ok=True)
+    with open(os.path.join(state, "settings"), "w") as f:
+        f.write("NODE_NAME=%s\nKUBECONFIG=%s/kubeconfig\napiServer=\n" % (OWN, server.dir))
+    done = subprocess.run([MONOKUBE, "check", "--state-dir", state, "-o", "json", *more], capture_output=True, text=True,
+                          timeout=2 * WAIT_S, check=False)
+    return [f["says"] for f in json.loads(done.stdout) if f["check"] == "policies"]
+
+
+def check_compares():
+    """`monokube check` reads policies and pods once, and names what does not fit"""
+    server = Server()
+    expect("without policies", check_says(server), [])
+    expect("pods are not asked for", server.asked("/pods"), [])
+    server.done("POST", NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    add_policy(server, "none")
+    expect("without pods", check_says(server), ["shop/none: selects no pod"])
+    add_pod(server, "web", OTHER, ip="10.244.2.2", containers=[{"name": "c", "ports": [{"containerPort": 8080}]}])
+    expect("with a pod", check_says(server), ["1 in the cluster; each selects pods, which declare its ports"])
+    server.patch("/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies/none",
+                 {"spec": {"ingress": [{"ports": [{"port": 80}]}]}})
+    server.done("POST", "/apis/policy.networking.k8s.io/v1alpha1/adminnetworkpolicies", {
+        "apiVersion": "policy.networking.k8s.io/v1alpha1", "kind": "AdminNetworkPolicy", "metadata": {"name": "old"}})
+    expect("what does not fit", check_says(server), [
+        "AdminNetworkPolicy old: not enforced, because monokube does not read policy.networking.k8s.io/v1alpha1",
+        "shop/none: ingress rule 1: no selected pod declares port TCP 80"])
+    server.stop()
+    says = check_says(server)
+    expect("the server is away", len(says) == 1 and says[0].startswith("not compared with the cluster's pods: "), True)
+
+
+if __name__ == "__main__":
+    sys.exit(run([nothing_is_wanted, policies, own_pods, all_pods, one_report_per_change, moves, moves_while_a_watch_lags,
+                  older_server, crd_comes_and_goes, one_404_is_no_deletion, denied, one_bad_object, check_compares]))
