@@ -183,7 +183,8 @@ static __always_inline void tuple_reverse(struct mk_tuple *out, const struct mk_
 	out->sport = in->dport;
 	out->dport = in->sport;
 	out->proto = in->proto;
-	__builtin_memset(out->pad, 0, sizeof(out->pad));
+	out->pad = 0;
+	out->path = 0;
 }
 
 /* Is @pkt a message that concerns one link only? */

@@ -39,6 +39,8 @@ enum mk_prog {
 	MK_PROG_OPEN, /* the first packet of a flow that needs a session of ilb or elb */
 	MK_PROG_NDP, /* IPv6: a pod's neighbour discovery */
 	MK_PROG_POLICY, /* may this flow of an isolated pod pass? If so, like MK_PROG_OPEN */
+	MK_PROG_SFC, /* a packet of a flow with a path: to the first function */
+	MK_PROG_SFC_OPEN, /* choose the flow's path, then like MK_PROG_OPEN and MK_PROG_SFC */
 	MK_PROG_COUNT
 };
 
@@ -90,7 +92,8 @@ struct mk_tuple {
 	struct mk_addr saddr, daddr;
 	__be16 sport, dport;
 	__u8 proto; /* IPPROTO_* */
-	__u8 pad[3];
+	__u8 pad;
+	__u16 path; /* only in mk_session.to: key in map sfc_paths; 0: none. In keys of maps it is 0. */
 } __attribute__((aligned(MK_BY_FAMILY(4, 8)))); /* IPv6: half as many instructions for a copy */
 _Static_assert(sizeof(struct mk_tuple) == MK_BY_FAMILY(16, 40), "map key ABI");
 _Static_assert(offsetof(struct mk_tuple, proto) == MK_BY_FAMILY(12, 36), "map key ABI");
@@ -581,12 +584,13 @@ enum mk_policy_direction { MK_POLICY_INGRESS, MK_POLICY_EGRESS, MK_POLICY_DIRECT
 #define MK_SET_AUDITS	      (1ULL << 61)
 #define MK_SET_AUDIT_ISOLATES (1ULL << 60) /* MK_SET_ISOLATES, if the audited ones counted */
 #define MK_SET_ONLY_AUDITS    (1ULL << 59) /* all are audited: nothing is dropped */
-#define MK_SET_FLAGS	      (31ULL << 59)
+#define MK_SET_HAS_CHAINS     (1ULL << 58) /* service function chains take flows of the pod */
+#define MK_SET_FLAGS	      (63ULL << 58)
 
-/* May this set drop a packet? */
+/* May this set drop a packet? A chain may, because no flow may pass by its functions. */
 static inline int mk_set_enforces(__u64 set)
 {
-	return set != MK_SET_OPEN && !(set & MK_SET_ONLY_AUDITS);
+	return set != MK_SET_OPEN && (!(set & MK_SET_ONLY_AUDITS) || set & MK_SET_HAS_CHAINS);
 }
 
 /* What the agent has read of the cluster's policies. */
@@ -692,8 +696,12 @@ struct mk_policy_port {
 	struct mk_policy_verdict in_force;
 	/* What it would be if no policy were audited. Zero in a set without MK_SET_AUDITS. */
 	struct mk_policy_verdict audited;
+	/* The first chain that takes the flow: its key in map sfc_chains, and the number of its rule
+	 * in the set. 0: none. Of a pod's and its address's, the lower number decides. */
+	__u16 chain, chain_rule;
+	__u32 pad;
 };
-_Static_assert(sizeof(struct mk_policy_port) == 16, "map value ABI");
+_Static_assert(sizeof(struct mk_policy_port) == 24, "map value ABI");
 
 /* Map policy_counts: what a set has decided. Only first packets and dropped packets are counted. If
  * audited policies would deny a flow, this is counted besides what was decided. */
@@ -885,7 +893,11 @@ _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(76, 184), "rodata ABI");
 	X(POLICY_EGRESS, "the source pod's policies do not allow it")                             \
 	X(POLICY_PENDING, "the pod's policies are not known yet")                                 \
 	X(POLICY_NO_FLOW, "belongs to no known connection, and a policy isolates an end of it")   \
-	X(SFC_NO_CHAIN, "packet of a function pod that belongs to no service function chain")
+	X(SFC_NO_CHAIN, "packet of a function pod that belongs to no service function chain")     \
+	X(SFC_UNAVAILABLE, "no replica of a function of the flow's chain is ready")               \
+	X(SFC_FORGED, "packet of a function pod whose flow does not pass this function")          \
+	X(SFC_REFLECTED, "packet of a function pod on the side from which it came")               \
+	X(SFC_PATHS_FULL, "no free entry for the path of a flow through a chain")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,

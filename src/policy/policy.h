@@ -66,6 +66,7 @@ struct mk_port_row {
 	uint8_t proto; /* key */
 	uint16_t port; /* key; host order, only the bits of the prefix */
 	struct mk_policy_verdict verdict, audited; /* struct mk_policy_port */
+	uint16_t chain, chain_rule; /* the first chain that takes such flows; 0: none */
 };
 /* The sets of a sandbox, or of a Pod that is bound to this node. */
 struct mk_pod_row {

@@ -83,7 +83,7 @@ static void put_row(uint64_t table, const struct table_row *of,
 {
 	struct mk_policy_port_key key = { .prefix_bits = MK_POLICY_TABLE_BITS + of->bits,
 					  .proto = of->proto };
-	const struct mk_policy_port value = { of->verdict, *audited };
+	const struct mk_policy_port value = { of->verdict, *audited, 0, 0, 0 };
 	const uint16_t port = htons(of->port);
 
 	memcpy(key.table, &table, sizeof(table));

@@ -268,7 +268,7 @@ static const struct {
 	{ "policy_identities", 4, 16 },
 	{ "policy_namespaces", 64, 4 },
 	{ "policy_peers", 16, 8 },
-	{ "policy_ports", 16, 16 },
+	{ "policy_ports", 16, 24 },
 	{ "policy_state", 4, 8 },
 	{ "routes", 8, 8 },
 	{ "runtime", 4, 16 },

@@ -202,7 +202,8 @@ START_TEST(test_events)
 					.sport = 0x5a5a,
 					.dport = 0x5a5a,
 					.proto = 0x5a,
-					.pad = { 0x5a, 0x5a, 0x5a } };
+					.pad = 0x5a,
+					.path = 0x5a5a };
 	struct mk_drop_event drop;
 	struct mk_flow_event flow;
 	uint8_t ipv4[56] = { 0 };

@@ -238,7 +238,7 @@ static void put_closed(int row)
 	key.proto = IPPROTO_TCP;
 	session.to = key;
 	session.to.sport = htons((uint16_t)(1 + remembered[row].port_shift));
-	pair.to = (struct mk_tuple){ key.daddr, key.saddr, key.dport, key.sport, key.proto, {} };
+	pair.to = (struct mk_tuple){ key.daddr, key.saddr, key.dport, key.sport, key.proto, 0, 0 };
 	pair_key = mk_session_pair_key(&session);
 	mk_session_set_flags(&session, FORWARD | OPEN | remembered[row].fins[0]);
 	mk_session_set_flags(&pair, OPEN | remembered[row].fins[1]);

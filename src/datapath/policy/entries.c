@@ -95,7 +95,8 @@ static bool convert_port(sa_family_t family, const void *of, struct policy_entry
 	};
 	memcpy(entry->key.port.table, &row->table, sizeof(row->table));
 	memcpy(entry->key.port.port, &port, sizeof(port));
-	entry->value.port = (struct mk_policy_port){ row->verdict, row->audited };
+	entry->value.port = (struct mk_policy_port){ row->verdict, row->audited, row->chain,
+						     row->chain_rule, 0 };
 	return true;
 }
 

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 OR BSD-2-Clause */
+/* include/monokube/sfc.h - tables of service function chains, shared by user space and programs. A
+ * chain takes a flow through functions. The verdict that program `policy` finds for a flow also
+ * names its chain (struct mk_policy_port); the replicas chosen for the flow are its path, which the
+ * flow's session names (mk_tuple.path).
+ *
+ * A path is read from the client to the server: first the client's chain for what it begins
+ * (egress), then the server's chain for what others begin (ingress). `functions[0]` of a chain is
+ * next to its pod, so the functions of an ingress chain are in reverse order.
+ *
+ * Limits: manifests/CHAINS.md. */
+#ifndef MONOKUBE_SFC_H
+#define MONOKUBE_SFC_H
+
+#include "abi.h"
+
+#define MK_SFC_CHAINS	      1024
+#define MK_SFC_FUNCTIONS      8 /* of a chain */
+#define MK_SFC_FUNCTIONS_ALL  1024
+#define MK_SFC_REPLICAS	      4096
+#define MK_SFC_PORTS	      (2 * 1024)
+#define MK_SFC_SLOTS	      1021 /* of a function; a prime, for Maglev */
+#define MK_SFC_PATHS	      65535
+#define MK_SFC_PATH_PROBES    8
+#define MK_SFC_PATH_FUNCTIONS (2 * MK_SFC_FUNCTIONS)
+
+/* Sides of a function pod, as enum mk_port_side. */
+enum mk_sfc_side { MK_SFC_INSIDE, MK_SFC_OUTSIDE, MK_SFC_SIDES };
+
+enum mk_sfc_place_flags {
+	MK_SFC_SKIP = 1 << 0, /* whenUnavailable: Skip */
+	MK_SFC_KEEP_LOST = 1 << 1, /* onLoss: Drop */
+	MK_SFC_HASH_POD = 1 << 2, /* hashBy: Pod */
+	MK_SFC_HASH_PEER = 1 << 3, /* hashBy: Peer */
+};
+
+/* Map sfc_chains, an array; entry 0 is none. */
+struct mk_sfc_place {
+	__u16 function; /* key in map sfc_functions; 0: there is no such place */
+	__u8 flags; /* enum mk_sfc_place_flags */
+	__u8 pad;
+};
+struct mk_sfc_chain {
+	__u64 uid_hash; /* the agent recognises its chain after a restart; 0: the entry is free */
+	struct mk_sfc_place place[MK_SFC_FUNCTIONS]; /* [0] is next to the chained pod */
+	__u8 leaves_open_flows; /* takeOpenFlows: false */
+	__u8 pad[7];
+};
+_Static_assert(sizeof(struct mk_sfc_chain) == 48, "map value ABI");
+
+/* Map sfc_functions, a hash by __u32: which replica new flows get. One update replaces all. No
+ * entry, or a slot with 0: no replica serves. */
+struct mk_sfc_function {
+	__u64 name_hash; /* of "NAMESPACE/NAME": the agent recognises it after a restart */
+	__u16 replica[MK_SFC_SLOTS]; /* by hash of the flow: key in map sfc_replicas */
+	__u16 pad[3];
+};
+_Static_assert(sizeof(struct mk_sfc_function) == 2056, "map value ABI");
+
+enum mk_sfc_replica_state {
+	MK_SFC_FREE, /* no replica has this number */
+	MK_SFC_USABLE, /* flows that have it keep it */
+	MK_SFC_LOST, /* flows that have it get another one, or are dropped (MK_SFC_KEEP_LOST) */
+};
+
+/* Map sfc_replicas, an array; entry 0 is none. The agent writes it. DEL clears `ifindex`: then no
+ * packet goes there any more, with or without an agent. */
+struct mk_sfc_replica {
+	__u64 uid_hash; /* of the Pod: the agent recognises it after a restart */
+	struct mk_addr addr; /* of the function pod, in this family; 0: it has none */
+	__u32 ifindex[MK_SFC_SIDES]; /* host's ends of its ports; 0: none */
+	__u8 mode; /* enum mk_port_mode */
+	__u8 state; /* enum mk_sfc_replica_state */
+	__u16 pad[MK_BY_FAMILY(1, 3)];
+};
+_Static_assert(sizeof(struct mk_sfc_replica) == MK_BY_FAMILY(24, 40), "map value ABI");
+
+/* Map sfc_ports, a hash by ifindex of the host's end. The agent writes it. */
+struct mk_sfc_port {
+	__u16 replica; /* key in map sfc_replicas */
+	__u8 side; /* enum mk_sfc_side */
+	__u8 mode; /* enum mk_port_mode */
+};
+_Static_assert(sizeof(struct mk_sfc_port) == 4, "map value ABI");
+
+/* Map sfc_paths, a hash by __u32, 1 to MK_SFC_PATHS. Programs add entries; flows with equal paths
+ * share one. The key is a hash of the content, or one of the next MK_SFC_PATH_PROBES - 1. An entry
+ * never changes. The agent removes entries that no session has had for a minute. */
+struct mk_sfc_path {
+	__u16 chain[MK_POLICY_DIRECTIONS]; /* [EGRESS]: the client's, [INGRESS]: the server's */
+	/* From the client to the server: MK_SFC_FUNCTIONS places of the egress chain, from its
+	 * place 0 up, then those of the ingress chain, from its place 7 down. 0: no function, or
+	 * it is skipped. */
+	__u16 replica[MK_SFC_PATH_FUNCTIONS];
+	__u32 pad;
+};
+_Static_assert(sizeof(struct mk_sfc_path) == 40, "map value ABI");
+
+/* Map sfc_counters, a per-CPU hash by __u32, a replica's number. The agent adds and removes
+ * entries; programs count if there is one. */
+struct mk_sfc_counters {
+	__u64 sent_packets[MK_SFC_SIDES], sent_bytes[MK_SFC_SIDES]; /* to that port */
+	__u64 received_packets[MK_SFC_SIDES], received_bytes[MK_SFC_SIDES]; /* from that port */
+};
+_Static_assert(sizeof(struct mk_sfc_counters) == 64, "map value ABI");
+
+#endif
