@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "monokube/abi.h"
+#include "monokube/sfc.h"
 
 /* Constants of this node, set before load and folded by the JIT. */
 const volatile struct mk_node mk_node __attribute__((weak)) = { 0 };
@@ -168,6 +169,15 @@ MK_MAP(policy_expected, BPF_MAP_TYPE_HASH, struct mk_policy_pod_key, struct mk_p
        4096, BPF_F_NO_PREALLOC);
 MK_MAP(policy_namespaces, BPF_MAP_TYPE_HASH, struct mk_policy_namespace_key,
        struct mk_policy_namespace, 16384, BPF_F_NO_PREALLOC);
+/* service function chains */
+MK_MAP(sfc_chains, BPF_MAP_TYPE_ARRAY, __u32, struct mk_sfc_chain, MK_SFC_CHAINS, 0);
+MK_MAP(sfc_functions, BPF_MAP_TYPE_HASH, __u32, struct mk_sfc_function, MK_SFC_FUNCTIONS_ALL,
+       BPF_F_NO_PREALLOC);
+MK_MAP(sfc_replicas, BPF_MAP_TYPE_ARRAY, __u32, struct mk_sfc_replica, MK_SFC_REPLICAS, 0);
+MK_MAP(sfc_ports, BPF_MAP_TYPE_HASH, __u32, struct mk_sfc_port, MK_SFC_PORTS, BPF_F_NO_PREALLOC);
+MK_MAP(sfc_paths, BPF_MAP_TYPE_HASH, __u32, struct mk_sfc_path, MK_SFC_PATHS, BPF_F_NO_PREALLOC);
+MK_MAP(sfc_counters, BPF_MAP_TYPE_PERCPU_HASH, __u32, struct mk_sfc_counters, MK_SFC_REPLICAS,
+       BPF_F_NO_PREALLOC);
 /* only program `monitor` uses these */
 MK_MAP(monitor_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_monitor_settings, 1, 0);
 MK_MAP(monitor_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_monitor_count, 1, 0);

@@ -14,4 +14,20 @@ int sfc_port(struct __sk_buff *skb)
 	return drop(skb, MK_HOOK_FUNCTION, MK_DROP_SFC_NO_CHAIN, &unknown);
 }
 
+SEC("tc")
+int sfc(struct __sk_buff *skb)
+{
+	const struct mk_tuple unknown = { 0 };
+
+	return drop(skb, MK_HOOK_POD, MK_DROP_SFC_NO_CHAIN, &unknown);
+}
+
+SEC("tc")
+int sfc_open(struct __sk_buff *skb)
+{
+	const struct mk_tuple unknown = { 0 };
+
+	return drop(skb, MK_HOOK_POD, MK_DROP_SFC_NO_CHAIN, &unknown);
+}
+
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

@@ -24,6 +24,15 @@
 #define MK_SFC_PATH_PROBES    8
 #define MK_SFC_PATH_FUNCTIONS (2 * MK_SFC_FUNCTIONS)
 
+/* How a function pod handles the frames of its ports. */
+enum mk_port_mode {
+	MK_PORT_NONE,
+	MK_PORT_BRIDGED, /* a bridge in the pod joins both ports */
+	MK_PORT_INLINE, /* a program moves frames from one port to the other */
+	MK_PORT_ROUTED, /* the pod's kernel routes from one port to the other */
+	MK_PORT_MODES
+};
+
 /* Sides of a function pod, as enum mk_port_side. */
 enum mk_sfc_side { MK_SFC_INSIDE, MK_SFC_OUTSIDE, MK_SFC_SIDES };
 

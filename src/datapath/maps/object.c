@@ -28,6 +28,8 @@ const struct mk_program mk_programs[] = {
 	{ .name = "elb" },
 	{ .name = "open" },
 	{ .name = "policy" },
+	{ .name = "sfc" },
+	{ .name = "sfc_open" },
 	{ .name = "nat" },
 	{ .name = "error" },
 	{ .name = "hold" },
@@ -42,7 +44,8 @@ static const char *const chain_programs[] = {
 	[MK_PROG_ROUTER] = "router",   [MK_PROG_ELB] = "elb",		[MK_PROG_NAT] = "nat",
 	[MK_PROG_ERROR] = "error",     [MK_PROG_MONITORED] = "router",	[MK_PROG_HOLD] = "hold",
 	[MK_PROG_RELEASE] = "release", [MK_PROG_UPLINK] = "nat_uplink", [MK_PROG_OPEN] = "open",
-	[MK_PROG_NDP] = "ndp",	       [MK_PROG_POLICY] = "policy",
+	[MK_PROG_NDP] = "ndp",	       [MK_PROG_POLICY] = "policy",	[MK_PROG_SFC] = "sfc",
+	[MK_PROG_SFC_OPEN] = "sfc_open",
 };
 
 const char *const mk_entry_programs[] = {
@@ -53,6 +56,7 @@ const char *const mk_entry_programs[] = {
 	[MK_ENTRY_TUNNEL] = "nat_tunnel",
 	[MK_ENTRY_UPLINK_EGRESS] = "elb_uplink_egress",
 	[MK_ENTRY_LOOPBACK] = "ilb_lo_egress",
+	[MK_ENTRY_FUNCTION] = "sfc_port",
 };
 _Static_assert(MK_ARRAY_SIZE(mk_entry_programs) == MK_ENTRY_COUNT, "a program per hook");
 _Static_assert(MK_ARRAY_SIZE(mk_programs) <= MK_PROGRAMS_MAX, "room in struct mk_abi");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "monokube/abi.h"
+#include "monokube/sfc.h"
 #include "base/cleanup.h"
 
 /* ---- which bytes each struct's IPv4 form leaves out ------------------------------------------ */
@@ -55,6 +56,8 @@ static const struct cut pod_policy[] = { ADDRESS(mk_pod_policy, addr),
 static const struct cut identity[] = { ADDRESS(mk_policy_identity, counts_as),
 				       PADDING(mk_policy_identity, pad, 4) };
 static const struct cut block_key[] = { ADDRESS(mk_policy_block_key, addr) };
+static const struct cut sfc_replica[] = { ADDRESS(mk_sfc_replica, addr),
+					  PADDING(mk_sfc_replica, pad, 4) };
 static const struct cut monitor_settings[] = { ADDRESS(mk_monitor_settings, addr),
 					       PADDING(mk_monitor_settings, pad, 4) };
 static const struct cut drop_event[] = { TUPLE(mk_drop_event, tuple),
@@ -131,6 +134,7 @@ static const struct map_form value_forms[] = {
 	{ "uplinks", FORM(uplink, mk_uplink, 16) },
 	{ "links", FORM(links, mk_links, 280) },
 	{ "way", FORM(way, mk_way, 16) },
+	{ "sfc_replicas", FORM(sfc_replica, mk_sfc_replica, 24) },
 	{ "monitor_settings", FORM(monitor_settings, mk_monitor_settings, 32) },
 	{ "held", FORM(held, mk_held, sizeof(struct mk_held) - 32) },
 };

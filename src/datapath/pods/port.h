@@ -6,15 +6,7 @@
 #include <stdbool.h>
 
 #include "base/netlink/netlink.h"
-
-/* How a function pod handles the frames of its ports. */
-enum mk_port_mode {
-	MK_PORT_NONE,
-	MK_PORT_BRIDGED, /* a bridge in the pod joins both ports */
-	MK_PORT_INLINE, /* a program moves frames from one port to the other */
-	MK_PORT_ROUTED, /* the pod's kernel routes from one port to the other */
-	MK_PORT_MODES
-};
+#include "monokube/sfc.h"
 
 enum mk_port_side { MK_PORT_INSIDE, MK_PORT_OUTSIDE, MK_PORT_SIDES };
 
