@@ -93,6 +93,9 @@ static void put_peer(struct bytes *text, const struct mk_policy_peer_object *pee
 	case MK_PEER_DOMAINS:
 		put(text, "domainNames, not supported");
 		break;
+	case MK_PEER_OUTSIDE:
+		put(text, "outside");
+		break;
 	case MK_PEER_INVALID:
 		put(text, "not understood");
 		break;

@@ -37,8 +37,9 @@ void summarize_pod(struct line *line, const struct mk_pod_object *pod)
 			    proto_name(pod->ports[i].proto));
 	if (pod->started_unix_s)
 		mk_line_add(line, " since:%lld", (long long)pod->started_unix_s);
-	mk_line_add(line, "%s%s%s", pod->host_network ? " host" : "",
-		    pod->finished ? " finished" : "", pod->terminating ? " terminating" : "");
+	mk_line_add(line, "%s%s%s%s", pod->host_network ? " host" : "",
+		    pod->finished ? " finished" : "", pod->terminating ? " terminating" : "",
+		    pod->ready ? " ready" : "");
 }
 
 static void add_selector(struct line *line, const struct mk_selector *selector)
@@ -74,7 +75,10 @@ static void add_peer(struct line *line, const struct mk_policy_peer_object *peer
 		mk_line_add(line, "nodes");
 		add_selector(line, &peer->nodes);
 	} else {
-		mk_line_add(line, "%s", peer->kind == MK_PEER_DOMAINS ? "domains" : "?");
+		mk_line_add(line, "%s",
+			    peer->kind == MK_PEER_DOMAINS   ? "domains"
+			    : peer->kind == MK_PEER_OUTSIDE ? "outside"
+							    : "?");
 	}
 }
 
@@ -133,4 +137,27 @@ void summarize_cluster_policy(struct line *line, const struct mk_cluster_policy 
 		mk_line_add(line, " audited");
 	add_rules(line, "in", &policy->rules[MK_POLICY_INGRESS]);
 	add_rules(line, "out", &policy->rules[MK_POLICY_EGRESS]);
+}
+
+void summarize_chain(struct line *line, const struct mk_chain *chain)
+{
+	static const char *const hashes[] = { "", " by-pod", " by-peer" };
+
+	mk_line_add(line, "%s/%s %s %d ", chain->namespace_, chain->name, chain->uid,
+		    chain->priority);
+	if (chain->has_namespaces)
+		add_selector(line, &chain->namespaces);
+	mk_line_add(line, "/");
+	add_selector(line, &chain->pods);
+	mk_line_add(line, "%s%s%s", chain->applies[MK_POLICY_INGRESS] ? " ingress" : "",
+		    chain->applies[MK_POLICY_EGRESS] ? " egress" : "",
+		    chain->leaves_open_flows ? " new-only" : "");
+	if (chain->created_unix_s)
+		mk_line_add(line, " since:%lld", (long long)chain->created_unix_s);
+	add_rules(line, "takes", &chain->rules);
+	for (size_t i = 0; i < chain->function_count; i++)
+		mk_line_add(line, "%s%s%s%s%s", i > 0 ? ", " : "; ", chain->functions[i].name,
+			    chain->functions[i].skips ? " skip" : "",
+			    chain->functions[i].drops_lost ? " drop" : "",
+			    hashes[chain->functions[i].hash_by]);
 }

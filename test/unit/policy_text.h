@@ -10,5 +10,6 @@ void add_labels(struct line *line, const struct mk_labels *labels);
 void summarize_pod(struct line *line, const struct mk_pod_object *pod);
 void summarize_network_policy(struct line *line, const struct mk_network_policy *policy);
 void summarize_cluster_policy(struct line *line, const struct mk_cluster_policy *policy);
+void summarize_chain(struct line *line, const struct mk_chain *chain);
 
 #endif

@@ -21,6 +21,7 @@ static const struct {
 	[MK_KIND_NETWORK_POLICY] = { "NetworkPolicy", "networking.k8s.io", "v1", true },
 	[MK_KIND_CLUSTER_POLICY] = { "ClusterNetworkPolicy", "policy.networking.k8s.io", "v1alpha2",
 				     false },
+	[MK_KIND_CHAIN] = { "ServiceFunctionChain", "networking.monokube.io", "v1alpha1", true },
 };
 
 int left_out_by_label(const struct mk_json *tree, bool *left_out, struct mk_error *err)

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/ip.h"
+#include "cluster/model/chain.h"
 #include "cluster/model/policy.h"
 
 #define MK_OBJECT_NAME_SIZE 254 /* an RFC 1123 subdomain and a NUL */
@@ -28,6 +29,7 @@ enum mk_kind {
 	MK_KIND_NAMESPACE,
 	MK_KIND_NETWORK_POLICY, /* networking.k8s.io/v1 */
 	MK_KIND_CLUSTER_POLICY, /* policy.networking.k8s.io/v1alpha2 ClusterNetworkPolicy */
+	MK_KIND_CHAIN, /* networking.monokube.io/v1alpha1 ServiceFunctionChain */
 	MK_KIND_COUNT
 };
 
@@ -128,13 +130,18 @@ struct mk_model_listener {
 	void (*namespace_changed)(void *ctx, const char *name);
 	void (*network_policy_changed)(void *ctx, const char *namespace_, const char *name);
 	void (*cluster_policy_changed)(void *ctx, const char *name);
+	/* One of the objects of chain.h appeared, changed or vanished. pod_changed() is called for
+	 * a function pod, too. */
+	void (*chain_changed)(void *ctx, const char *namespace_, const char *name);
+	void (*function_pod_changed)(void *ctx, const char *namespace_, const char *name);
 	void *ctx;
 };
 
 mk_must_check struct mk_model *mk_model_new(void); /* NULL: out of memory */
 void mk_model_free(struct mk_model *model);
 void mk_model_set_listener(struct mk_model *model, const struct mk_model_listener *listener);
-/* Keep the UIDs of Pods only for this node's, which saves memory. @name must outlive the model. */
+/* Keep the UIDs of Pods only for this node's and for function pods, which saves memory. @name must
+ * outlive the model. */
 void mk_model_set_node(struct mk_model *model, const char *name);
 
 /* Insert or replace the object in @tree, which the caller keeps. Returns 1 without effect for a

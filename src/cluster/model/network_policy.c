@@ -30,19 +30,18 @@ static int decode_block(const struct mk_json *block, struct mk_policy_peer_objec
 	return ret;
 }
 
-static int decode_peer(struct mk_texts *texts, const struct mk_json *list, size_t index,
+int policy_peer_decode(struct mk_texts *texts, const struct mk_json *item,
 		       struct mk_policy_peer_object *peer, struct mk_error *err)
 {
-	struct mk_json item, block, namespaces, pods;
-	int ret = tree_item(list, index, json_type_object, &item, err);
+	struct mk_json block, namespaces, pods;
+	int ret = tree_member(item, "ipBlock", json_type_object, &block, err);
 
-	ret = ret ?: tree_member(&item, "ipBlock", json_type_object, &block, err);
-	ret = ret ?: tree_member(&item, "namespaceSelector", json_type_object, &namespaces, err);
-	ret = ret ?: tree_member(&item, "podSelector", json_type_object, &pods, err);
+	ret = ret ?: tree_member(item, "namespaceSelector", json_type_object, &namespaces, err);
+	ret = ret ?: tree_member(item, "podSelector", json_type_object, &pods, err);
 	if (ret < 0)
 		return ret;
 	if (!block.value == !(namespaces.value || pods.value))
-		return tree_wrong(&item, "either ipBlock, or podSelector and namespaceSelector",
+		return tree_wrong(item, "either ipBlock, or podSelector and namespaceSelector",
 				  err);
 	if (block.value)
 		return decode_block(&block, peer, err);
@@ -60,10 +59,12 @@ static int decode_peers(const struct policy_reading *in, const struct mk_json *l
 	for (size_t i = 0; ret == 0 && i < tree_length(list); i++) {
 		struct mk_policy_peer_object *peer = policy_peer_add(rule, err);
 		struct mk_error why;
+		struct mk_json item;
 
 		if (!peer)
 			return -ENOMEM;
-		ret = decode_peer(in->texts, list, i, peer, &why);
+		ret = tree_item(list, i, json_type_object, &item, &why);
+		ret = ret ?: policy_peer_decode(in->texts, &item, peer, &why);
 		if (ret < 0)
 			ret = policy_peer_invalid(in, ret, &why, peer, err);
 	}
@@ -92,14 +93,16 @@ static int decode_name(struct mk_texts *texts, const struct mk_json *at,
 	return port->name ? 0 : mk_error_errno(err, ENOMEM, "name of a port");
 }
 
-static int decode_numbers(const struct mk_json *item, const struct mk_json *end,
-			  struct mk_policy_port_object *port, struct mk_error *err)
+int policy_port_decode(const struct mk_json *item, struct mk_policy_port_object *port,
+		       struct mk_error *err)
 {
 	int64_t first = 0, last = UINT16_MAX;
+	struct mk_json end;
 	int ret = tree_number(item, "port", 1, UINT16_MAX, &first, err);
 
-	if (ret == 0 && !first && end->value)
-		return tree_wrong(end, "a port with it", err);
+	ret = ret ?: tree_member(item, "endPort", json_type_int, &end, err);
+	if (ret == 0 && !first && end.value)
+		return tree_wrong(&end, "a port with it", err);
 	if (first)
 		last = first;
 	ret = ret ?: tree_number(item, "endPort", first, UINT16_MAX, &last, err);
@@ -120,7 +123,7 @@ static int decode_port(struct mk_texts *texts, const struct mk_json *list, size_
 		return ret;
 	port->valid = true;
 	if (!json_object_is_type(json_object_object_get(item.value, "port"), json_type_string))
-		return decode_numbers(&item, &end, port, err);
+		return policy_port_decode(&item, port, err);
 	ret = tree_member(&item, "port", json_type_string, &at, err);
 	ret = ret ?: decode_name(texts, &at, port, err);
 	if (ret == 0 && end.value)

@@ -200,6 +200,37 @@ static int decode_spec(struct mk_texts *texts, const struct mk_json *spec,
 	return pod->node_name ? 0 : mk_error_errno(err, ENOMEM, "node of a pod");
 }
 
+/* ---- replicas of functions ------------------------------------------------------------------- */
+
+const char *pod_function(const struct mk_pod_object *pod)
+{
+	for (size_t i = 0; i < pod->labels.count; i++)
+		if (strcmp(pod->labels.of[i].key, MK_FUNCTION_LABEL) == 0)
+			return pod->labels.of[i].value;
+	return NULL;
+}
+
+/* Only of function pods: the readiness of other Pods must not look like a change. */
+static int decode_ready(const struct mk_json *status, struct mk_pod_object *pod,
+			struct mk_error *err)
+{
+	struct mk_json list, item;
+	const char *type = NULL, *state = NULL;
+	int ret = 0;
+
+	if (!pod_function(pod))
+		return 0;
+	ret = tree_member(status, "conditions", json_type_array, &list, err);
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		ret = ret ?: tree_text(&item, "type", &type, err);
+		ret = ret ?: tree_text(&item, "status", &state, err);
+		if (ret == 0 && type && strcmp(type, "Ready") == 0)
+			pod->ready = state && strcmp(state, "True") == 0;
+	}
+	return ret;
+}
+
 int pod_decode(struct mk_texts *texts, const struct mk_json *tree, const struct mk_object_id *id,
 	       union policy_object *object, struct mk_error *err)
 {
@@ -216,6 +247,7 @@ int pod_decode(struct mk_texts *texts, const struct mk_json *tree, const struct 
 	ret = ret ?: decode_times(&metadata, &status, pod, err);
 	ret = ret ?: decode_spec(texts, &spec, pod, err);
 	ret = ret ?: decode_ips(&status, pod, err);
+	ret = ret ?: decode_ready(&status, pod, err);
 	ret = ret ?: tree_text(&status, "phase", &phase, err);
 	pod->finished = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
 	return ret;
@@ -230,7 +262,7 @@ bool pod_equal(const union policy_object *a, const union policy_object *b)
 	       mk_ips_equal(left->ips, MK_FAMILIES, right->ips, MK_FAMILIES) &&
 	       left->started_unix_s == right->started_unix_s &&
 	       left->host_network == right->host_network && left->finished == right->finished &&
-	       left->terminating == right->terminating;
+	       left->terminating == right->terminating && left->ready == right->ready;
 }
 
 void pod_release(struct mk_texts *texts, union policy_object *object)

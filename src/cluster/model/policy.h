@@ -52,7 +52,7 @@ struct mk_named_port {
 struct mk_pod_object {
 	char *namespace_, *name;
 	/* As a runtime gives it: of static pods kubernetes.io/config.hash. NULL: none, or the pod
-	 * is another node's (mk_model_set_node()). */
+	 * is another node's (mk_model_set_node()) and of no function (chain.h). */
 	char *uid;
 	char *node_name; /* NULL: not bound yet */
 	struct mk_labels labels;
@@ -63,6 +63,7 @@ struct mk_pod_object {
 	int64_t started_unix_s; /* status.startTime, or else creationTimestamp */
 	unsigned int port_count;
 	bool host_network, finished, terminating; /* finished: Succeeded or Failed */
+	bool ready; /* only of function pods (chain.h) */
 };
 _Static_assert(sizeof(struct mk_pod_object) == 112, "a cluster has a hundred thousand");
 
@@ -76,6 +77,7 @@ enum mk_policy_peer_kind {
 	MK_PEER_BLOCK, /* addresses */
 	MK_PEER_NODES, /* ClusterNetworkPolicy: addresses of nodes, by the nodes' labels */
 	MK_PEER_DOMAINS, /* ClusterNetworkPolicy: an Accept's domainNames, no match yet (rule 58) */
+	MK_PEER_OUTSIDE, /* ServiceFunctionChain: addresses outside the pods' ranges */
 	/* NetworkPolicy: matches nothing. ClusterNetworkPolicy: the rule fails closed, an Accept
 	 * matches nothing, a Deny or Pass denies everything (rule 54). */
 	MK_PEER_INVALID,

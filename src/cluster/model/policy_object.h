@@ -5,6 +5,7 @@
 #ifndef MK_CLUSTER_MODEL_POLICY_OBJECT_H
 #define MK_CLUSTER_MODEL_POLICY_OBJECT_H
 
+#include "cluster/model/chain.h"
 #include "cluster/model/object.h"
 #include "cluster/model/texts.h"
 
@@ -13,7 +14,10 @@ union policy_object {
 	struct mk_namespace_object namespace_;
 	struct mk_network_policy network_policy;
 	struct mk_cluster_policy cluster_policy;
+	struct mk_chain chain;
 };
+/* One is in each entry of the model, and most are Pods. */
+_Static_assert(sizeof(union policy_object) == sizeof(struct mk_pod_object), "size of an entry");
 
 mk_must_check int pod_decode(struct mk_texts *texts, const struct mk_json *tree,
 			     const struct mk_object_id *id, union policy_object *object,
@@ -38,6 +42,15 @@ mk_must_check int cluster_policy_decode(struct mk_texts *texts, const struct mk_
 					struct mk_error *err);
 bool cluster_policy_equal(const union policy_object *a, const union policy_object *b);
 void cluster_policy_release(struct mk_texts *texts, union policy_object *object);
+
+mk_must_check int chain_decode(struct mk_texts *texts, const struct mk_json *tree,
+			       const struct mk_object_id *id, union policy_object *object,
+			       struct mk_error *err);
+bool chain_equal(const union policy_object *a, const union policy_object *b);
+void chain_release(struct mk_texts *texts, union policy_object *object);
+
+/* Return the function that @pod is a replica of, a text of the model; NULL: none. */
+const char *pod_function(const struct mk_pod_object *pod);
 
 /* ---- parts of policies ----------------------------------------------------------------------- */
 
@@ -80,6 +93,12 @@ mk_must_check int policy_peer_invalid(const struct policy_reading *in, int ret,
 mk_must_check int policy_port_invalid(const struct policy_reading *in, int ret,
 				      const struct mk_error *why,
 				      struct mk_policy_port_object *port, struct mk_error *err);
+/* Read a peer: either ipBlock, or podSelector and namespaceSelector. */
+mk_must_check int policy_peer_decode(struct mk_texts *texts, const struct mk_json *item,
+				     struct mk_policy_peer_object *peer, struct mk_error *err);
+/* Read `port` as a number and `endPort`. Neither: all ports. */
+mk_must_check int policy_port_decode(const struct mk_json *item, struct mk_policy_port_object *port,
+				     struct mk_error *err);
 /* Read a range of addresses; its host bits have no meaning. */
 mk_must_check int policy_cidr_decode(const struct mk_json *at, struct mk_cidr *cidr,
 				     struct mk_error *err);

@@ -24,6 +24,7 @@ static const struct {
 				     network_policy_release },
 	[MK_KIND_CLUSTER_POLICY] = { cluster_policy_decode, cluster_policy_equal,
 				     cluster_policy_release },
+	[MK_KIND_CHAIN] = { chain_decode, chain_equal, chain_release },
 };
 
 bool model_is_policy_object(enum mk_kind kind)
@@ -111,6 +112,9 @@ static void set_names(enum mk_kind kind, struct policy_entry *entry)
 	} else if (kind == MK_KIND_NETWORK_POLICY) {
 		object->network_policy.namespace_ = namespace_;
 		object->network_policy.name = name;
+	} else if (kind == MK_KIND_CHAIN) {
+		object->chain.namespace_ = namespace_;
+		object->chain.name = name;
 	} else {
 		object->cluster_policy.name = name;
 	}
@@ -138,25 +142,97 @@ static void tell(const struct mk_model *model, enum mk_kind kind, const struct p
 		to->network_policy_changed(to->ctx, namespace_, name);
 	else if (kind == MK_KIND_CLUSTER_POLICY && to->cluster_policy_changed)
 		to->cluster_policy_changed(to->ctx, name);
+	else if (kind == MK_KIND_CHAIN && to->chain_changed)
+		to->chain_changed(to->ctx, namespace_, name);
 }
 
-static void replace(struct mk_model *model, const struct mk_object_id *id,
-		    struct policy_entry *entry, const union policy_object *object, bool is_new)
+/* ---- function pods --------------------------------------------------------------------------- */
+
+/* A Pod with the label of a function is also in a list of its own, because there are few. */
+struct function_pod {
+	UT_hash_handle hh;
+	const struct policy_entry *entry; /* the key */
+};
+
+static struct function_pod *find_function(const struct mk_model *model,
+					  const struct policy_entry *entry)
+{
+	struct function_pod *found;
+
+	HASH_FIND_PTR(model->function_pods, &entry, found);
+	return found;
+}
+
+static void forget_function(struct mk_model *model, struct function_pod *function)
+{
+	HASH_DEL(model->function_pods, function);
+	free(function);
+}
+
+static void tell_function(const struct mk_model *model, const struct policy_entry *entry)
+{
+	if (model->listener.function_pod_changed)
+		model->listener.function_pod_changed(model->listener.ctx, entry->key,
+						     name_of(entry));
+}
+
+/* The Pod @entry is new or changed. */
+static int note_function(struct mk_model *model, const struct policy_entry *entry)
+{
+	struct function_pod *function = find_function(model, entry);
+	bool was = function, is = pod_function(&entry->object.pod);
+
+	if (is && !function) {
+		function = calloc(1, sizeof(*function));
+		if (!function)
+			return -ENOMEM;
+		function->entry = entry;
+		HASH_ADD_PTR(model->function_pods, entry, function);
+	} else if (!is && function) {
+		forget_function(model, function);
+	}
+	if (was || is)
+		tell_function(model, entry);
+	return 0;
+}
+
+/* The Pod @entry is about to go. */
+static void drop_function(struct mk_model *model, const struct policy_entry *entry)
+{
+	struct function_pod *function = find_function(model, entry);
+
+	if (!function)
+		return;
+	forget_function(model, function);
+	tell_function(model, entry);
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static int replace(struct mk_model *model, const struct mk_object_id *id,
+		   struct policy_entry *entry, const union policy_object *object, bool is_new,
+		   struct mk_error *err)
 {
 	union policy_object old = entry->object;
+	bool changed = is_new || !kinds[id->kind].equal(&old, object);
+	int ret = 0;
 
 	entry->object = *object;
 	set_names(id->kind, entry);
 	model_log_passed_over(id, passed_over(id->kind, &old), passed_over(id->kind, object));
-	if (is_new || !kinds[id->kind].equal(&old, object))
+	if (changed)
 		tell(model, id->kind, entry, is_new ? NULL : &old);
+	if (changed && id->kind == MK_KIND_POD)
+		ret = note_function(model, entry);
 	kinds[id->kind].release(&model->texts, &old);
+	return ret < 0 ? mk_error_errno(err, ENOMEM, "function pod") : 0;
 }
 
-/* Only pods of this node are known by their UID. */
+/* Only pods of this node and function pods are known by their UID. */
 static void drop_uid(const struct mk_model *model, struct mk_pod_object *pod)
 {
-	if (!model->node_name || (pod->node_name && strcmp(pod->node_name, model->node_name) == 0))
+	if (!model->node_name || pod_function(pod) ||
+	    (pod->node_name && strcmp(pod->node_name, model->node_name) == 0))
 		return;
 	free(pod->uid);
 	pod->uid = NULL;
@@ -183,8 +259,7 @@ int model_apply_policy_object(struct mk_model *model, const struct mk_json *tree
 		kinds[id->kind].release(&model->texts, &object);
 		return ret;
 	}
-	replace(model, id, entry, &object, is_new);
-	return 0;
+	return replace(model, id, entry, &object, is_new, err);
 }
 
 void model_delete_policy_object(struct mk_model *model, enum mk_kind kind, const char *namespace_,
@@ -196,6 +271,8 @@ void model_delete_policy_object(struct mk_model *model, enum mk_kind kind, const
 		return;
 	mk_index_remove(&model->policy_objects[kind], &entry->link);
 	tell(model, kind, entry, &entry->object);
+	if (kind == MK_KIND_POD)
+		drop_function(model, entry);
 	kinds[kind].release(&model->texts, &entry->object);
 	free(entry);
 }
@@ -214,6 +291,10 @@ static void free_kind(struct mk_model *model, enum mk_kind kind)
 
 void model_free_policy_objects(struct mk_model *model)
 {
+	struct function_pod *function, *next;
+
+	HASH_ITER(hh, model->function_pods, function, next)
+		forget_function(model, function);
 	for (enum mk_kind kind = 0; kind < MK_KIND_COUNT; kind++)
 		free_kind(model, kind);
 }
@@ -284,4 +365,59 @@ void mk_model_each_cluster_policy(const struct mk_model *model,
 	for (const struct policy_entry *entry = NULL;
 	     (entry = after(model, MK_KIND_CLUSTER_POLICY, entry));)
 		visit(ctx, &entry->object.cluster_policy);
+}
+
+const struct mk_chain *mk_model_chain(const struct mk_model *model, const char *namespace_,
+				      const char *name)
+{
+	struct policy_entry *entry = find(model, MK_KIND_CHAIN, namespace_, name);
+
+	return entry ? &entry->object.chain : NULL;
+}
+
+void mk_model_each_chain(const struct mk_model *model,
+			 void (*visit)(void *ctx, const struct mk_chain *chain), void *ctx)
+{
+	for (const struct policy_entry *entry = NULL; (entry = after(model, MK_KIND_CHAIN, entry));)
+		visit(ctx, &entry->object.chain);
+}
+
+static struct mk_function_pod view_function(const struct mk_pod_object *pod)
+{
+	return (struct mk_function_pod){
+		.namespace_ = pod->namespace_,
+		.name = pod->name,
+		.function = pod_function(pod),
+		.uid = pod->uid,
+		.node_name = pod->node_name,
+		.ips = pod->ips,
+		.ready = pod->ready,
+		.deleting = pod->terminating,
+		.finished = pod->finished,
+		.host_network = pod->host_network,
+	};
+}
+
+bool mk_model_function_pod(const struct mk_model *model, const char *namespace_, const char *name,
+			   struct mk_function_pod *pod)
+{
+	struct policy_entry *entry = find(model, MK_KIND_POD, namespace_, name);
+
+	if (!entry || !find_function(model, entry))
+		return false;
+	*pod = view_function(&entry->object.pod);
+	return true;
+}
+
+void mk_model_each_function_pod(const struct mk_model *model,
+				void (*visit)(void *ctx, const struct mk_function_pod *pod),
+				void *ctx)
+{
+	struct function_pod *function, *next;
+
+	HASH_ITER(hh, model->function_pods, function, next) {
+		const struct mk_function_pod pod = view_function(&function->entry->object.pod);
+
+		visit(ctx, &pod);
+	}
 }

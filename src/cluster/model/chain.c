@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ServiceFunctionChains. The schema of the resource refuses most mistakes, but a directory of files
+ * has no schema. A chain is refused as a whole: one that is half understood would let traffic pass
+ * by its functions. */
+#include "cluster/model/chain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/time.h"
+#include "cluster/model/policy_object.h"
+
+#define PRIORITY_MAX	1000
+#define ENTRIES_MAX	16 /* peers, and ports */
+#define DNS_LABEL_CHARS 63
+#define NS_PER_S	1000000000
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+/* Refuse members of @at that are not in @names. */
+static int known_members(const struct mk_json *at, const char *const names[], size_t count,
+			 struct mk_error *err)
+{
+	char expected[160] = "no such field; known are";
+
+	for (size_t i = 0; i < count; i++) {
+		strncat(expected, i > 0 ? ", " : " ", sizeof(expected) - strlen(expected) - 1);
+		strncat(expected, names[i], sizeof(expected) - strlen(expected) - 1);
+	}
+	if (!at->value)
+		return 0;
+	json_object_object_foreach(at->value, key, value)
+	{
+		const struct mk_json member = { .value = value, .parent = at, .key = key };
+		size_t i = 0;
+
+		while (i < count && strcmp(key, names[i]) != 0)
+			i++;
+		if (i == count)
+			return tree_wrong(&member, expected, err);
+	}
+	return 0;
+}
+#define KNOWN_MEMBERS(at, err, ...)                                                           \
+	known_members(at, (const char *const[]){ __VA_ARGS__ },                               \
+		      sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *), err)
+
+/* Read one of @count @words, as its index. Absent: *@index stays. */
+static int decode_word(const struct mk_json *parent, const char *key, const char *const words[],
+		       size_t count, const char *expected, size_t *index, struct mk_error *err)
+{
+	struct mk_json at;
+	int ret = tree_member(parent, key, json_type_string, &at, err);
+
+	if (ret < 0 || !at.value)
+		return ret;
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(mk_json_string(&at), words[i]) == 0) {
+			*index = i;
+			return 0;
+		}
+	return tree_wrong(&at, expected, err);
+}
+
+/* Get the list of member @key, with at most @max entries. */
+static int decode_list(const struct mk_json *parent, const char *key, size_t max,
+		       struct mk_json *list, struct mk_error *err)
+{
+	int ret = tree_member(parent, key, json_type_array, list, err);
+	char expected[48];
+
+	if (ret < 0 || tree_length(list) <= max)
+		return ret;
+	snprintf(expected, sizeof(expected), "at most %zu entries", max);
+	return tree_wrong(list, expected, err);
+}
+
+/* ---- traffic --------------------------------------------------------------------------------- */
+
+/* Read `outside: true`. *@found: the peer has it. */
+static int decode_outside(const struct mk_json *item, struct mk_policy_peer_object *peer,
+			  bool *found, struct mk_error *err)
+{
+	struct mk_json at;
+	int ret = tree_member(item, "outside", json_type_boolean, &at, err);
+
+	*found = ret == 0 && at.value;
+	if (!*found)
+		return ret;
+	if (!json_object_get_boolean(at.value))
+		return tree_wrong(&at, "true, or no field outside", err);
+	if (json_object_object_length(item->value) > 1)
+		return tree_wrong(item, "either outside, or ipBlock, or selectors", err);
+	peer->kind = MK_PEER_OUTSIDE;
+	return 0;
+}
+
+static int decode_peer(struct mk_texts *texts, const struct mk_json *item,
+		       struct mk_policy_peer_object *peer, struct mk_error *err)
+{
+	struct mk_json block;
+	bool outside = false;
+	int ret = KNOWN_MEMBERS(item, err, "outside", "ipBlock", "podSelector",
+				"namespaceSelector");
+
+	ret = ret ?: decode_outside(item, peer, &outside, err);
+	if (ret < 0 || outside)
+		return ret;
+	ret = policy_peer_decode(texts, item, peer, err);
+	ret = ret ?: tree_member(item, "ipBlock", json_type_object, &block, err);
+	return ret ?: KNOWN_MEMBERS(&block, err, "cidr", "except");
+}
+
+static int decode_peers(struct mk_texts *texts, const struct mk_json *traffic,
+			struct mk_policy_rule_object *rule, struct mk_error *err)
+{
+	struct mk_json list, item;
+	int ret = decode_list(traffic, "peers", ENTRIES_MAX, &list, err);
+
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		struct mk_policy_peer_object *peer = policy_peer_add(rule, err);
+
+		if (!peer)
+			return -ENOMEM;
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		ret = ret ?: decode_peer(texts, &item, peer, err);
+	}
+	return ret;
+}
+
+static int decode_ports(const struct mk_json *traffic, struct mk_policy_rule_object *rule,
+			struct mk_error *err)
+{
+	struct mk_json list, item;
+	int ret = decode_list(traffic, "ports", ENTRIES_MAX, &list, err);
+
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		struct mk_policy_port_object *port = policy_port_add(rule, err);
+
+		if (!port)
+			return -ENOMEM;
+		port->valid = true;
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		ret = ret ?: KNOWN_MEMBERS(&item, err, "protocol", "port", "endPort");
+		ret = ret ?: tree_protocol(&item, &port->proto, err);
+		ret = ret ?: policy_port_decode(&item, port, err);
+	}
+	return ret;
+}
+
+static int decode_direction(const struct mk_json *traffic, struct mk_chain *chain,
+			    struct mk_error *err)
+{
+	static const char *const words[] = { "Egress", "Ingress", "Both" };
+	size_t direction = MK_ARRAY_SIZE(words);
+	int ret = decode_word(traffic, "direction", words, MK_ARRAY_SIZE(words),
+			      "Egress, Ingress or Both", &direction, err);
+
+	if (ret == 0 && direction == MK_ARRAY_SIZE(words))
+		return tree_wrong(&(struct mk_json){ .parent = traffic, .key = "direction" },
+				  "Egress, Ingress or Both", err);
+	chain->applies[MK_POLICY_EGRESS] = direction != 1;
+	chain->applies[MK_POLICY_INGRESS] = direction != 0;
+	return ret;
+}
+
+static int decode_selectors(struct mk_texts *texts, const struct mk_json *traffic,
+			    struct mk_chain *chain, struct mk_error *err)
+{
+	struct mk_json pods, namespaces;
+	int ret = tree_member(traffic, "podSelector", json_type_object, &pods, err);
+
+	if (ret == 0 && !pods.value)
+		return tree_wrong(&pods, "a selector, which may be empty", err);
+	ret = ret ?: tree_member(traffic, "namespaceSelector", json_type_object, &namespaces, err);
+	if (ret < 0)
+		return ret;
+	chain->has_namespaces = namespaces.value;
+	ret = selector_decode(texts, &pods, &chain->pods, err);
+	return ret ?: selector_decode(texts, &namespaces, &chain->namespaces, err);
+}
+
+static int decode_traffic(struct mk_texts *texts, const struct mk_json *spec,
+			  struct mk_chain *chain, struct mk_error *err)
+{
+	struct mk_json traffic;
+	int ret = tree_member(spec, "traffic", json_type_object, &traffic, err);
+
+	if (ret == 0 && !traffic.value)
+		return tree_wrong(&traffic, "podSelector and direction", err);
+	ret = ret ?: KNOWN_MEMBERS(&traffic, err, "podSelector", "namespaceSelector", "direction",
+				   "peers", "ports");
+	ret = ret ?: decode_selectors(texts, &traffic, chain, err);
+	ret = ret ?: decode_direction(&traffic, chain, err);
+	if (ret < 0)
+		return ret;
+	chain->rules.of = calloc(1, sizeof(*chain->rules.of));
+	if (!chain->rules.of)
+		return mk_error_errno(err, ENOMEM, "rule of a chain");
+	chain->rules.count = 1;
+	ret = decode_peers(texts, &traffic, chain->rules.of, err);
+	return ret ?: decode_ports(&traffic, chain->rules.of, err);
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+static bool is_dns_label(const char *text)
+{
+	size_t length = strlen(text);
+
+	return length > 0 && length <= DNS_LABEL_CHARS &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == length &&
+	       text[0] != '-' && text[length - 1] != '-';
+}
+
+static int decode_name(struct mk_texts *texts, const struct mk_json *item,
+		       const struct mk_chain *chain, struct mk_chain_function *function,
+		       struct mk_error *err)
+{
+	struct mk_json at;
+	int ret = tree_member(item, "name", json_type_string, &at, err);
+
+	if (ret < 0)
+		return ret;
+	if (!at.value || !is_dns_label(mk_json_string(&at)))
+		return tree_wrong(&at, "lower case letters, digits and '-', at most 63", err);
+	for (size_t i = 0; i < chain->function_count; i++)
+		if (strcmp(chain->functions[i].name, mk_json_string(&at)) == 0)
+			return tree_wrong(&at, "each function once", err);
+	function->name = text_share(texts, mk_json_string(&at));
+	return function->name ? 0 : mk_error_errno(err, ENOMEM, "name of a function");
+}
+
+static int decode_function(struct mk_texts *texts, const struct mk_json *item,
+			   const struct mk_chain *chain, struct mk_chain_function *function,
+			   struct mk_error *err)
+{
+	static const char *const unavailable[] = { "Block", "Skip" };
+	static const char *const loss[] = { "Rebalance", "Drop" };
+	static const char *const hash[] = { [MK_CHAIN_BY_FLOW] = "Flow",
+					    [MK_CHAIN_BY_POD] = "Pod",
+					    [MK_CHAIN_BY_PEER] = "Peer" };
+	size_t skips = 0, drops = 0, hash_by = MK_CHAIN_BY_FLOW;
+	int ret = KNOWN_MEMBERS(item, err, "name", "whenUnavailable", "onLoss", "hashBy");
+
+	ret = ret ?: decode_word(item, "whenUnavailable", unavailable, 2, "Block or Skip", &skips,
+				 err);
+	ret = ret ?: decode_word(item, "onLoss", loss, 2, "Rebalance or Drop", &drops, err);
+	ret = ret ?: decode_word(item, "hashBy", hash, 3, "Flow, Pod or Peer", &hash_by, err);
+	function->skips = skips;
+	function->drops_lost = drops;
+	function->hash_by = (uint8_t)hash_by;
+	return ret ?: decode_name(texts, item, chain, function, err);
+}
+
+static int decode_functions(struct mk_texts *texts, const struct mk_json *spec,
+			    struct mk_chain *chain, struct mk_error *err)
+{
+	struct mk_json list, item;
+	int ret = decode_list(spec, "functions", MK_SFC_FUNCTIONS, &list, err);
+
+	if (ret == 0 && tree_length(&list) == 0)
+		return tree_wrong(&list, "1 to 8 functions", err);
+	chain->functions = ret < 0 ? NULL
+				   : calloc(tree_length(&list), sizeof(*chain->functions));
+	if (ret == 0 && !chain->functions)
+		return mk_error_errno(err, ENOMEM, "functions of a chain");
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_object, &item, err);
+		ret = ret ?: decode_function(texts, &item, chain, &chain->functions[i], err);
+		chain->function_count += ret == 0;
+	}
+	return ret;
+}
+
+/* ---- the chain ------------------------------------------------------------------------------- */
+
+static int decode_identity(const struct mk_json *tree, const struct mk_object_id *id,
+			   struct mk_chain *chain, struct mk_error *err)
+{
+	struct mk_json metadata;
+	const char *uid, *created;
+	int64_t unix_ns = 0;
+	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
+
+	ret = ret ?: tree_text(&metadata, "uid", &uid, err);
+	ret = ret ?: tree_text(&metadata, "creationTimestamp", &created, err);
+	if (ret < 0)
+		return ret;
+	if (created && mk_time_parse(created, &unix_ns) == 0)
+		chain->created_unix_s = unix_ns / NS_PER_S;
+	if (uid && *uid)
+		chain->uid = strdup(uid);
+	else if (asprintf(&chain->uid, "%s/%s", id->namespace_, id->name) < 0)
+		chain->uid = NULL;
+	return chain->uid ? 0 : mk_error_errno(err, ENOMEM, "UID of a chain");
+}
+
+int chain_decode(struct mk_texts *texts, const struct mk_json *tree, const struct mk_object_id *id,
+		 union policy_object *object, struct mk_error *err)
+{
+	struct mk_chain *chain = &object->chain;
+	bool takes_open_flows = true;
+	int64_t priority = 0;
+	struct mk_json spec;
+	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
+
+	ret = ret ?: KNOWN_MEMBERS(&spec, err, "priority", "takeOpenFlows", "traffic", "functions");
+	ret = ret ?: decode_identity(tree, id, chain, err);
+	ret = ret ?: tree_number(&spec, "priority", 0, PRIORITY_MAX, &priority, err);
+	ret = ret ?: tree_bool(&spec, "takeOpenFlows", &takes_open_flows, err);
+	chain->priority = (uint16_t)priority;
+	chain->leaves_open_flows = !takes_open_flows;
+	ret = ret ?: decode_traffic(texts, &spec, chain, err);
+	return ret ?: decode_functions(texts, &spec, chain, err);
+}
+
+static bool functions_equal(const struct mk_chain *a, const struct mk_chain *b)
+{
+	if (a->function_count != b->function_count)
+		return false;
+	for (size_t i = 0; i < a->function_count; i++) {
+		const struct mk_chain_function *left = &a->functions[i], *right = &b->functions[i];
+
+		if (left->name != right->name || left->skips != right->skips ||
+		    left->drops_lost != right->drops_lost || left->hash_by != right->hash_by)
+			return false;
+	}
+	return true;
+}
+
+bool chain_equal(const union policy_object *a, const union policy_object *b)
+{
+	const struct mk_chain *left = &a->chain, *right = &b->chain;
+
+	return strcmp(left->uid, right->uid) == 0 &&
+	       left->created_unix_s == right->created_unix_s &&
+	       left->priority == right->priority &&
+	       left->leaves_open_flows == right->leaves_open_flows &&
+	       left->has_namespaces == right->has_namespaces &&
+	       memcmp(left->applies, right->applies, sizeof(left->applies)) == 0 &&
+	       selector_equal(&left->namespaces, &right->namespaces) &&
+	       selector_equal(&left->pods, &right->pods) &&
+	       policy_rules_equal(&left->rules, &right->rules) && functions_equal(left, right);
+}
+
+void chain_release(struct mk_texts *texts, union policy_object *object)
+{
+	struct mk_chain *chain = &object->chain;
+
+	selector_release(texts, &chain->namespaces);
+	selector_release(texts, &chain->pods);
+	policy_rules_release(texts, &chain->rules);
+	for (size_t i = 0; i < chain->function_count; i++)
+		text_release(texts, chain->functions[i].name);
+	free(chain->functions);
+	free(chain->uid);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/cluster/model/chain.h - the objects behind service function chains: ServiceFunctionChains of
+ * networking.monokube.io/v1alpha1, and the Pods of their functions. What an object says is in
+ * manifests/CHAINS.md. An object that makes no sense is refused as a whole, so its last good
+ * version stays in force. */
+#ifndef MK_CLUSTER_MODEL_CHAIN_H
+#define MK_CLUSTER_MODEL_CHAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "monokube/sfc.h"
+#include "cluster/model/policy.h"
+
+/* On a Pod: the name of the function that it is a replica of. Names are DNS labels. */
+#define MK_FUNCTION_LABEL "networking.monokube.io/function"
+/* On a Namespace: the namespace whose chains may take its pods. */
+#define MK_CHAINED_BY_LABEL "networking.monokube.io/chained-by"
+
+enum mk_chain_hash { MK_CHAIN_BY_FLOW, MK_CHAIN_BY_POD, MK_CHAIN_BY_PEER };
+
+struct mk_chain_function {
+	const char *name; /* a text of the model */
+	bool skips; /* whenUnavailable: Skip */
+	bool drops_lost; /* onLoss: Drop */
+	uint8_t hash_by; /* enum mk_chain_hash */
+};
+
+struct mk_chain {
+	char *namespace_, *name;
+	char *uid; /* metadata.uid; of a file without one: "NAMESPACE/NAME" */
+	int64_t created_unix_s; /* creationTimestamp; 0: none */
+	/* The chained pods: those with @pods in the chain's own namespace, or if @has_namespaces,
+	 * in namespaces with @namespaces that are its own or consent (MK_CHAINED_BY_LABEL). */
+	struct mk_selector namespaces, pods;
+	struct mk_policy_rules rules; /* one, with the peers and ports; its action says nothing */
+	struct mk_chain_function *functions; /* [0] is next to the chained pod */
+	uint16_t priority; /* the higher one first */
+	uint8_t function_count; /* 1 to MK_SFC_FUNCTIONS */
+	bool has_namespaces;
+	bool applies[MK_POLICY_DIRECTIONS]; /* EGRESS: flows that chained pods begin */
+	bool leaves_open_flows; /* takeOpenFlows: false */
+};
+_Static_assert(sizeof(struct mk_chain) <= sizeof(struct mk_pod_object), "an entry of the model");
+
+/* A Pod with MK_FUNCTION_LABEL, of any node. The members belong to the model. */
+struct mk_function_pod {
+	const char *namespace_, *name, *function;
+	const char *uid; /* NULL: a file gave none */
+	const char *node_name; /* NULL: not bound yet */
+	const struct mk_ip *ips; /* MK_FAMILIES, by mk_family_index(); AF_UNSPEC: none (yet) */
+	bool ready; /* condition Ready is True */
+	bool deleting; /* it has a deletionTimestamp */
+	bool finished; /* Succeeded or Failed */
+	bool host_network; /* not a replica */
+};
+
+struct mk_model;
+
+/* NULL: no such object. */
+const struct mk_chain *mk_model_chain(const struct mk_model *model, const char *namespace_,
+				      const char *name);
+/* Get the function pod of this name. Returns false if there is none. */
+bool mk_model_function_pod(const struct mk_model *model, const char *namespace_, const char *name,
+			   struct mk_function_pod *pod);
+
+/* Visit all, in no particular order. @visit must not change the model. */
+void mk_model_each_chain(const struct mk_model *model,
+			 void (*visit)(void *ctx, const struct mk_chain *chain), void *ctx);
+void mk_model_each_function_pod(const struct mk_model *model,
+				void (*visit)(void *ctx, const struct mk_function_pod *pod),
+				void *ctx);
+
+#endif
