@@ -53,10 +53,8 @@ struct permutation {
 	uint16_t next, skip;
 };
 
-static struct permutation permutation_of(const struct mk_service_backend *backend, uint32_t slots)
+static struct permutation permutation_of(uint64_t hash, uint32_t slots)
 {
-	uint64_t hash = backend_hash(backend);
-
 	return (struct permutation){
 		.next = (uint16_t)((hash >> 32) % slots),
 		.skip = (uint16_t)((hash & 0xffffffff) % (slots - 1) + 1),
@@ -86,24 +84,58 @@ static void fill(uint16_t *table, uint32_t slots, const uint16_t *order,
 	}
 }
 
-uint16_t *mk_maglev_new(uint32_t slots, const struct mk_service_backend *backends, size_t count)
+/* Fill @table, where the elements @order have these hashes. @count may be 0. */
+static int fill_by_hash(uint16_t *table, uint32_t slots, const uint16_t *order,
+			const uint64_t *hashes, size_t count)
 {
 	cleanup_free struct permutation *permutations = calloc(count + 1, sizeof(*permutations));
-	cleanup_free uint16_t *order = calloc(count + 1, sizeof(*order));
 	cleanup_free bool *taken = calloc(slots, sizeof(*taken));
-	uint16_t *table = calloc(mk_maglev_room(slots), sizeof(*table));
 
-	if (!permutations || !order || !taken || !table) {
-		free(table);
-		return NULL;
-	}
-	for (size_t i = 0; i < count; i++)
-		order[i] = (uint16_t)i;
-	qsort_r(order, count, sizeof(*order), compare, (void *)(uintptr_t)backends);
+	if (!permutations || !taken)
+		return -ENOMEM;
 	if (count > slots)
 		count = slots;
 	for (size_t i = 0; i < count; i++)
-		permutations[i] = permutation_of(&backends[order[i]], slots);
+		permutations[i] = permutation_of(hashes[order[i]], slots);
 	fill(table, slots, order, permutations, count, taken);
+	return 0;
+}
+
+uint16_t *mk_maglev_new(uint32_t slots, const struct mk_service_backend *backends, size_t count)
+{
+	cleanup_free uint64_t *hashes = calloc(count + 1, sizeof(*hashes));
+	cleanup_free uint16_t *order = calloc(count + 1, sizeof(*order));
+	uint16_t *table = calloc(mk_maglev_room(slots), sizeof(*table));
+
+	for (size_t i = 0; hashes && order && i < count; i++) {
+		hashes[i] = backend_hash(&backends[i]);
+		order[i] = (uint16_t)i;
+	}
+	if (order && table)
+		qsort_r(order, count, sizeof(*order), compare, (void *)(uintptr_t)backends);
+	if (!hashes || !order || !table || fill_by_hash(table, slots, order, hashes, count) < 0) {
+		free(table);
+		return NULL;
+	}
 	return table;
+}
+
+static int compare_hashes(const void *left, const void *right, void *ctx)
+{
+	const uint64_t *hashes = ctx;
+	uint64_t a = hashes[*(const uint16_t *)left], b = hashes[*(const uint16_t *)right];
+
+	return (a > b) - (a < b);
+}
+
+int mk_maglev_by_hash(uint16_t *table, uint32_t slots, const uint64_t *hashes, size_t count)
+{
+	cleanup_free uint16_t *order = calloc(count + 1, sizeof(*order));
+
+	if (!order)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		order[i] = (uint16_t)i;
+	qsort_r(order, count, sizeof(*order), compare_hashes, (void *)(uintptr_t)hashes);
+	return fill_by_hash(table, slots, order, hashes, count);
 }

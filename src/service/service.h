@@ -91,5 +91,9 @@ void mk_compiled_service_release(struct mk_compiled_service *compiled);
  * table, whatever the order of @backends. At most 65535 backends; if there are more than slots, the
  * last by address are left out. The caller frees the table; NULL: out of memory. */
 uint16_t *mk_maglev_new(uint32_t slots, const struct mk_service_backend *backends, size_t count);
+/* The same for elements with different, well mixed hashes: write into @table, which has @slots
+ * entries, each slot's index in @hashes. Without elements the table stays. -ENOMEM. */
+mk_must_check int mk_maglev_by_hash(uint16_t *table, uint32_t slots, const uint64_t *hashes,
+				    size_t count);
 
 #endif

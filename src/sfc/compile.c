@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The rows, from chains and function pods. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "service/service.h"
+#include "sfc/sfc_internal.h"
+
+/* A function pod of this node that has a number. */
+struct member {
+	struct mk_sfc_pod_object *pod;
+	uint16_t function; /* 0: no chain names it (any more) */
+};
+
+struct compiling {
+	struct mk_sfc *sfc;
+	struct member *members;
+	size_t count;
+	/* By the function's number: how many replicas are ready, and stay or are deleted. */
+	uint16_t serving[MK_SFC_FUNCTIONS_ALL], draining[MK_SFC_FUNCTIONS_ALL];
+};
+
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+/* Returns false if there are too many functions. */
+static bool take_functions(struct mk_sfc *sfc, const struct mk_sfc_chain_object *chain,
+			   struct mk_sfc_chain *row)
+{
+	for (size_t i = 0; i < chain->function_count; i++) {
+		uint64_t hash = sfc_hash(chain->namespace_, chain->functions[i].name);
+		uint16_t number = numbers_take(&sfc->functions, hash);
+
+		row->place[i] = (struct mk_sfc_place){ .function = number,
+						       .flags = chain->functions[i].flags };
+		if (!number)
+			return false;
+	}
+	return true;
+}
+
+static void compile_chain(struct mk_sfc *sfc, struct mk_sfc_chain_object *chain)
+{
+	struct mk_sfc_chain row = {
+		.uid_hash = sfc_hash(chain->uid, NULL),
+		.leaves_open_flows = chain->leaves_open_flows,
+	};
+
+	chain->number = take_functions(sfc, chain, &row) ? numbers_take(&sfc->chains, row.uid_hash)
+							 : 0;
+	if (chain->number)
+		sfc->chain_rows[chain->number] = row;
+}
+
+/* Paths may still name a chain that is gone. Its functions stay as long. */
+static void keep_functions(struct mk_sfc *sfc)
+{
+	for (size_t i = 1; i < sfc->chains.used; i++) {
+		const struct mk_sfc_place *place = sfc->chain_rows[i].place;
+
+		for (size_t at = 0; sfc->chains.of[i].hash && at < MK_SFC_FUNCTIONS; at++)
+			if (place[at].function < sfc->functions.used &&
+			    sfc->functions.of[place[at].function].hash)
+				sfc->functions.of[place[at].function].seen = true;
+	}
+}
+
+static void compile_chains(struct mk_sfc *sfc, struct mk_sfc_chain_object *chains, size_t count,
+			   uint64_t now_ns)
+{
+	numbers_begin(&sfc->chains);
+	numbers_begin(&sfc->functions);
+	for (size_t i = 0; i < count; i++)
+		compile_chain(sfc, &chains[i]);
+	keep_functions(sfc);
+	numbers_end(&sfc->chains, now_ns);
+	numbers_end(&sfc->functions, now_ns);
+}
+
+/* ---- replicas -------------------------------------------------------------------------------- */
+
+static bool has_ports(const struct mk_sfc_pod_object *pod)
+{
+	return pod->ifindex[MK_SFC_INSIDE] && pod->ifindex[MK_SFC_OUTSIDE];
+}
+
+static uint16_t function_of(const struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod)
+{
+	uint16_t number = numbers_find(&sfc->functions, sfc_hash(pod->namespace_, pod->function));
+
+	return number && !sfc->functions.of[number].gone_ns ? number : 0;
+}
+
+static void add_member(struct compiling *in, struct mk_sfc_pod_object *pod, uint16_t function)
+{
+	in->members[in->count++] = (struct member){ .pod = pod, .function = function };
+	if (function && pod->ready && has_ports(pod))
+		(*(pod->deleting ? &in->draining[function] : &in->serving[function]))++;
+}
+
+/* A replica that no chain uses any more keeps its number, and its flows, while paths name it. */
+static void see_pod(struct compiling *in, struct mk_sfc_pod_object *pod)
+{
+	struct mk_sfc *sfc = in->sfc;
+	uint64_t hash = sfc_hash(pod->uid, NULL);
+	uint16_t function = function_of(sfc, pod);
+
+	pod->number = 0;
+	pod->state = function ? MK_SFC_POD_ELSEWHERE : MK_SFC_POD_UNUSED;
+	if (!pod->is_here)
+		return;
+	pod->number = numbers_find(&sfc->replicas, hash);
+	if (function)
+		pod->state = MK_SFC_POD_NO_PORTS;
+	if (in->count == MK_SFC_PORTS / MK_SFC_SIDES)
+		pod->number = 0;
+	else if (function && has_ports(pod))
+		pod->number = numbers_take(&sfc->replicas, hash);
+	if (function && has_ports(pod))
+		pod->state = MK_SFC_POD_NO_NUMBER;
+	if (pod->number)
+		add_member(in, pod, function);
+}
+
+static enum mk_sfc_pod_state state_of(const struct compiling *in, const struct member *member)
+{
+	const struct mk_sfc_pod_object *pod = member->pod;
+
+	if (!member->function || !has_ports(pod))
+		return pod->state;
+	if (pod->deleting)
+		return MK_SFC_POD_DRAINING;
+	if (pod->ready)
+		return MK_SFC_POD_SERVING;
+	return in->serving[member->function] ? MK_SFC_POD_LOST : MK_SFC_POD_KEEPS;
+}
+
+static void write_replica(struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod)
+{
+	struct mk_sfc_replica_row *row = &sfc->replica_rows[pod->number];
+	bool usable = has_ports(pod) && pod->state != MK_SFC_POD_LOST;
+
+	*row = (struct mk_sfc_replica_row){
+		.row = { .uid_hash = sfc->replicas.of[pod->number].hash,
+			 .mode = pod->mode,
+			 .state = usable ? MK_SFC_USABLE : MK_SFC_LOST },
+	};
+	memcpy(row->ips, pod->ips, sizeof(row->ips));
+	for (size_t side = 0; side < MK_SFC_SIDES; side++) {
+		struct mk_sfc_port_row *port = &sfc->port_rows[sfc->port_count];
+
+		row->row.ifindex[side] = pod->ifindex[side];
+		if (!pod->ifindex[side])
+			continue;
+		port->ifindex = pod->ifindex[side];
+		port->port = (struct mk_sfc_port){ .replica = pod->number,
+						   .side = (uint8_t)side,
+						   .mode = pod->mode };
+		sfc->port_count++;
+	}
+}
+
+/* Its pod or its ports are gone. */
+static void write_lost(struct mk_sfc *sfc, uint16_t number)
+{
+	struct mk_sfc_replica *row = &sfc->replica_rows[number].row;
+
+	row->uid_hash = sfc->replicas.of[number].hash;
+	row->state = MK_SFC_LOST;
+	memset(row->ifindex, 0, sizeof(row->ifindex));
+}
+
+static int compare_ports(const void *left, const void *right)
+{
+	uint32_t a = ((const struct mk_sfc_port_row *)left)->ifindex,
+		 b = ((const struct mk_sfc_port_row *)right)->ifindex;
+
+	return (a > b) - (a < b);
+}
+
+static void compile_replicas(struct compiling *in, struct mk_sfc_pod_object *pods, size_t count,
+			     uint64_t now_ns)
+{
+	struct mk_sfc *sfc = in->sfc;
+
+	numbers_begin(&sfc->replicas);
+	for (size_t i = 0; i < count; i++)
+		see_pod(in, &pods[i]);
+	numbers_end(&sfc->replicas, now_ns);
+	for (uint16_t i = 1; i < sfc->replicas.used; i++)
+		if (sfc->replicas.of[i].hash)
+			write_lost(sfc, i);
+	sfc->port_count = 0;
+	for (size_t i = 0; i < in->count; i++) {
+		in->members[i].pod->state = state_of(in, &in->members[i]);
+		write_replica(sfc, in->members[i].pod);
+	}
+	qsort(sfc->port_rows, sfc->port_count, sizeof(*sfc->port_rows), compare_ports);
+}
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+/* Does the replica get new flows? */
+static bool gets_new(const struct compiling *in, const struct member *member)
+{
+	const struct mk_sfc_pod_object *pod = member->pod;
+
+	if (!member->function || !pod->ready || !has_ports(pod))
+		return false;
+	return !pod->deleting || !in->serving[member->function];
+}
+
+static int compare_members(const void *left, const void *right)
+{
+	const struct member *a = left, *b = right;
+
+	return a->function != b->function ? (int)a->function - (int)b->function
+					  : (int)a->pod->number - (int)b->pod->number;
+}
+
+/* Compute the slots of @function, which @count of @members share. */
+static int fill(const struct mk_sfc *sfc, struct mk_sfc_function *function,
+		const struct member *members, size_t count)
+{
+	cleanup_free uint64_t *hashes = calloc(count + 1, sizeof(*hashes));
+	int ret;
+
+	memset(function->replica, 0, sizeof(function->replica));
+	if (!hashes)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		hashes[i] = sfc->replicas.of[members[i].pod->number].hash;
+	ret = mk_maglev_by_hash(function->replica, MK_SFC_SLOTS, hashes, count);
+	for (size_t i = 0; ret == 0 && count && i < MK_SFC_SLOTS; i++)
+		function->replica[i] = members[function->replica[i]].pod->number;
+	return ret;
+}
+
+/* Return a hash of the replicas that share a function's slots; never 0. */
+static uint64_t hash_of(const struct mk_sfc *sfc, const struct member *members, size_t count)
+{
+	uint64_t hash = 1;
+
+	for (size_t i = 0; i < count; i++) {
+		uint16_t number = members[i].pod->number;
+
+		hash = (hash ^ sfc->replicas.of[number].hash) * 0x100000001b3 + number;
+	}
+	return hash ?: 1;
+}
+
+static int compile_function(struct mk_sfc *sfc, uint16_t number, const struct member *members,
+			    size_t count)
+{
+	uint64_t hash = hash_of(sfc, members, count);
+	struct mk_sfc_function **row = &sfc->function_rows[number];
+	int ret;
+
+	if (!*row)
+		*row = calloc(1, sizeof(**row));
+	if (!*row)
+		return -ENOMEM;
+	(*row)->name_hash = sfc->functions.of[number].hash;
+	if (sfc->filled_with[number] == hash)
+		return 0;
+	ret = fill(sfc, *row, members, count);
+	sfc->filled_with[number] = ret == 0 ? hash : 0;
+	return ret;
+}
+
+static int compile_functions(struct compiling *in)
+{
+	struct mk_sfc *sfc = in->sfc;
+	struct member *members = in->members;
+	size_t count = 0, at = 0;
+
+	for (size_t i = 0; i < in->count; i++)
+		if (gets_new(in, &members[i]))
+			members[count++] = members[i];
+	qsort(members, count, sizeof(*members), compare_members);
+	for (uint16_t number = 1; number < sfc->functions.used; number++) {
+		size_t first = at;
+		int ret = 0;
+
+		while (at < count && members[at].function == number)
+			at++;
+		if (sfc->functions.of[number].hash && !sfc->functions.of[number].gone_ns)
+			ret = compile_function(sfc, number, &members[first], at - first);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+int mk_sfc_compile(struct mk_sfc *sfc, struct mk_sfc_chain_object *chains, size_t chain_count,
+		   struct mk_sfc_pod_object *pods, size_t pod_count, uint64_t now_ns,
+		   struct mk_error *err)
+{
+	cleanup_free struct compiling *in = calloc(1, sizeof(*in));
+	cleanup_free struct member *members = calloc(pod_count + 1, sizeof(*members));
+	int ret = in && members ? 0 : -ENOMEM;
+
+	if (ret == 0) {
+		in->sfc = sfc;
+		in->members = members;
+		compile_chains(sfc, chains, chain_count, now_ns);
+		compile_replicas(in, pods, pod_count, now_ns);
+		ret = compile_functions(in);
+	}
+	return ret < 0 ? mk_error_errno(err, -ret, "cannot compute %zu service function chains",
+					chain_count)
+		       : 0;
+}

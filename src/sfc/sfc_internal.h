@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/sfc/sfc_internal.h - the object behind sfc.h, shared by its files: sfc.c (numbers that stay
+ * and go), compile.c (rows from objects). */
+#ifndef MK_SFC_SFC_INTERNAL_H
+#define MK_SFC_SFC_INTERNAL_H
+
+#include "sfc/numbers.h"
+#include "sfc/sfc.h"
+
+struct mk_sfc {
+	struct numbers chains, functions, replicas;
+	/* By number. */
+	struct mk_sfc_chain *chain_rows;
+	struct mk_sfc_function **function_rows; /* NULL: none */
+	uint64_t *filled_with; /* a hash of the replicas in a function's slots; 0: not known */
+	struct mk_sfc_replica_row *replica_rows;
+	struct mk_sfc_port_row *port_rows; /* MK_SFC_PORTS */
+	size_t port_count;
+	struct mk_sfc_rows rows;
+};
+
+/* Return a well mixed hash of @text and, if it is not NULL, "/" and @more. Never 0. */
+uint64_t sfc_hash(const char *text, const char *more);
+
+#endif

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Service function chains: numbers, states of replicas, slots. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "sfc/sfc.h"
+#include "unit/unit.h"
+
+#define S 1000000000ULL
+
+static struct mk_sfc *sfc;
+static struct mk_error err;
+static struct mk_sfc_chain_object chains[MK_SFC_CHAINS + 8];
+static struct mk_sfc_pod_object pods[2048];
+static char texts[2048][16];
+static size_t chain_count, pod_count;
+static uint64_t now_ns;
+
+static void setup(void)
+{
+	chain_count = pod_count = 0;
+	memset(chains, 0, sizeof(chains));
+	memset(pods, 0, sizeof(pods));
+	now_ns = 1000 * S;
+	sfc = mk_sfc_new();
+	ck_assert_ptr_nonnull(sfc);
+}
+
+static void teardown(void)
+{
+	mk_sfc_free(sfc);
+}
+
+/* A chain of namespace "ns" through one function or two. */
+static struct mk_sfc_chain_object *add_chain(const char *uid, const char *first, const char *second)
+{
+	struct mk_sfc_chain_object *chain = &chains[chain_count++];
+
+	*chain = (struct mk_sfc_chain_object){ .uid = uid, .namespace_ = "ns", .name = uid };
+	chain->functions[0].name = first;
+	chain->functions[1].name = second;
+	chain->function_count = second ? 2 : 1;
+	return chain;
+}
+
+/* A ready replica of this node. */
+static struct mk_sfc_pod_object *add_pod(const char *uid, const char *function)
+{
+	struct mk_sfc_pod_object *pod = &pods[pod_count];
+
+	*pod = (struct mk_sfc_pod_object){
+		.uid = uid,
+		.namespace_ = "ns",
+		.name = uid,
+		.function = function,
+		.ready = true,
+		.is_here = true,
+		.ips = { ip_of("10.1.0.9") },
+		.ifindex = { (uint32_t)(100 + 2 * pod_count), (uint32_t)(101 + 2 * pod_count) },
+		.mode = 1,
+	};
+	pod_count++;
+	return pod;
+}
+
+static void compile(void)
+{
+	ck_ok(mk_sfc_compile(sfc, chains, chain_count, pods, pod_count, now_ns, &err));
+}
+
+static const struct mk_sfc_function *function_of(size_t chain, size_t place)
+{
+	const struct mk_sfc_rows *rows = mk_sfc_rows(sfc);
+
+	return rows->functions[rows->chains[chains[chain].number].place[place].function];
+}
+
+static unsigned slots_of(const struct mk_sfc_function *function, uint16_t number)
+{
+	unsigned slots = 0;
+
+	for (size_t i = 0; i < MK_SFC_SLOTS; i++)
+		slots += function->replica[i] == number;
+	return slots;
+}
+
+/* No path names anything, in one family. */
+static size_t release(void)
+{
+	static struct mk_sfc_named none;
+	const struct mk_sfc_named *named[] = { &none };
+
+	none.since_ns = now_ns;
+	return mk_sfc_release(sfc, named, 1, now_ns);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+START_TEST(test_rows)
+{
+	const struct mk_sfc_rows *rows;
+	const struct mk_sfc_chain *chain;
+	const struct mk_sfc_replica *replica;
+
+	add_chain("a", "firewall", "ids")->leaves_open_flows = true;
+	chains[0].functions[1].flags = MK_SFC_SKIP | MK_SFC_HASH_POD;
+	add_pod("p", "firewall");
+	compile();
+	rows = mk_sfc_rows(sfc);
+	ck_assert_uint_eq(chains[0].number, mk_sfc_chain_id(sfc, "a"));
+	ck_assert_uint_eq(mk_sfc_chain_id(sfc, "b"), 0);
+	chain = &rows->chains[chains[0].number];
+	ck_assert_uint_ne(chain->place[0].function, chain->place[1].function);
+	ck_assert_uint_eq(chain->place[1].flags, MK_SFC_SKIP | MK_SFC_HASH_POD);
+	ck_assert_uint_eq(chain->place[2].function, 0);
+	ck_assert(chain->leaves_open_flows);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), MK_SFC_SLOTS);
+	ck_assert_uint_eq(slots_of(function_of(0, 1), 0), MK_SFC_SLOTS);
+	replica = &rows->replicas[pods[0].number].row;
+	ck_assert_uint_eq(replica->state, MK_SFC_USABLE);
+	ck_assert_uint_eq(replica->ifindex[MK_SFC_OUTSIDE], 101);
+	ck_assert_uint_eq(rows->port_count, 2);
+	ck_assert_uint_eq(rows->ports[1].ifindex, 101);
+	ck_assert_uint_eq(rows->ports[1].port.side, MK_SFC_OUTSIDE);
+	ck_assert_uint_eq(rows->ports[1].port.replica, pods[0].number);
+}
+END_TEST
+
+START_TEST(test_two_chains_share_a_function)
+{
+	add_chain("a", "firewall", NULL);
+	add_chain("b", "ids", "firewall");
+	chains[2] = *add_chain("c", "firewall", NULL);
+	chains[2].namespace_ = "other";
+	compile();
+	ck_assert_ptr_eq(function_of(0, 0), function_of(1, 1));
+	ck_assert_ptr_ne(function_of(0, 0), function_of(2, 0));
+}
+END_TEST
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+/* Each letter is a replica: r ready, n not ready, d deleted and ready, x deleted and not ready, p
+ * without its second port, e on another node. New flows go to those that are in capitals in
+ * `flows`; `lost` has an l for each replica that open flows leave, k for those that they keep, and
+ * - for those without number. */
+static const struct {
+	const char *name, *replicas, *flows, *lost;
+} states[] = {
+	{ "ready ones share", "rr", "RR", "kk" },
+	{ "not ready: others take its flows", "rn", "R-", "kl" },
+	{ "none ready: open flows stay", "nn", "--", "kk" },
+	{ "deleted: no new flows while another serves", "rd", "R-", "kk" },
+	{ "deleted: new flows if none serves", "dn", "R-", "kk" },
+	{ "deleted and not ready: open flows stay, no new ones", "rx", "R-", "kk" },
+	{ "... even if none serves", "x", "-", "k" },
+	{ "a port is missing", "rp", "R-", "k-" },
+	{ "on another node", "er", "-R", "-k" },
+	{ "nothing", "", "", "" },
+};
+
+START_TEST(test_states)
+{
+	const char *name = states[_i].name;
+	static const char *const uids[] = { "p0", "p1", "p2" };
+
+	add_chain("a", "firewall", NULL);
+	for (const char *c = states[_i].replicas; *c; c++) {
+		struct mk_sfc_pod_object *pod =
+			add_pod(uids[c - states[_i].replicas], "firewall");
+
+		pod->ready = strchr("rdpe", *c) != NULL;
+		pod->deleting = strchr("dx", *c) != NULL;
+		pod->is_here = *c != 'e';
+		if (strchr("pe", *c))
+			pod->ifindex[MK_SFC_OUTSIDE] = 0;
+	}
+	compile();
+	for (size_t i = 0; i < pod_count; i++) {
+		const struct mk_sfc_replica *row = &mk_sfc_rows(sfc)->replicas[pods[i].number].row;
+		char lost = !pods[i].number		 ? '-'
+			    : row->state == MK_SFC_LOST ? 'l'
+							 : 'k';
+		unsigned slots = pods[i].number ? slots_of(function_of(0, 0), pods[i].number) : 0;
+
+		ck_assert_msg(lost == states[_i].lost[i], "%s: replica %zu is %c", name, i, lost);
+		ck_assert_msg((slots > 0) == (states[_i].flows[i] == 'R'), "%s: replica %zu has %u",
+			      name, i, slots);
+	}
+}
+END_TEST
+
+/* The ports are gone, the Pod is not: DEL has run. */
+START_TEST(test_device_gone)
+{
+	const struct mk_sfc_replica *row;
+
+	add_chain("a", "firewall", NULL);
+	add_pod("p", "firewall")->deleting = true;
+	compile();
+	pods[0].ifindex[0] = pods[0].ifindex[1] = 0;
+	compile();
+	row = &mk_sfc_rows(sfc)->replicas[pods[0].number].row;
+	ck_assert_uint_eq(row->state, MK_SFC_LOST);
+	ck_assert_uint_ne(row->uid_hash, 0);
+	ck_assert_uint_eq(row->ifindex[0], 0);
+	ck_assert_int_eq(pods[0].state, MK_SFC_POD_NO_PORTS);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->port_count, 0);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), 0), MK_SFC_SLOTS);
+}
+END_TEST
+
+/* No chain has the function any more: paths that still name its replica stay whole. */
+START_TEST(test_function_leaves)
+{
+	uint16_t number;
+
+	add_chain("a", "firewall", NULL);
+	add_pod("p", "firewall");
+	compile();
+	number = pods[0].number;
+	chains[0].functions[0].name = "ids";
+	compile();
+	ck_assert_int_eq(pods[0].state, MK_SFC_POD_UNUSED);
+	ck_assert_uint_eq(pods[0].number, number);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->replicas[number].row.state, MK_SFC_USABLE);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->port_count, 2);
+	now_ns += S;
+	ck_assert_uint_eq(release(), 2);
+	compile();
+	ck_assert_uint_eq(pods[0].number, 0);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->port_count, 0);
+}
+END_TEST
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+static void add_pods(size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		snprintf(texts[i], sizeof(texts[i]), "uid-%u", (unsigned)i);
+		add_pod(texts[i], "firewall");
+	}
+}
+
+static const size_t counts[] = { 1, 2, 3, 10, 64, 1000 };
+
+START_TEST(test_shares)
+{
+	add_chain("a", "firewall", NULL);
+	add_pods(counts[_i]);
+	compile();
+	for (size_t i = 0; i < pod_count; i++) {
+		unsigned slots = slots_of(function_of(0, 0), pods[i].number);
+
+		ck_assert_uint_ge(slots, MK_SFC_SLOTS / pod_count);
+		ck_assert_uint_le(slots, MK_SFC_SLOTS / pod_count + 1);
+	}
+}
+END_TEST
+
+/* One of @count leaves: at most 6 % of the slots of others move (test_maglev.c). */
+START_TEST(test_one_leaves)
+{
+	struct mk_sfc_function before;
+	unsigned moved = 0;
+	uint16_t gone;
+
+	add_chain("a", "firewall", NULL);
+	add_pods(counts[_i]);
+	compile();
+	before = *function_of(0, 0);
+	gone = pods[0].number;
+	pods[0].ready = false;
+	compile();
+	for (size_t i = 0; i < MK_SFC_SLOTS; i++)
+		moved += before.replica[i] != gone &&
+			 before.replica[i] != function_of(0, 0)->replica[i];
+	ck_assert_uint_le(moved, MK_SFC_SLOTS * 6 / 100);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), gone), 0);
+}
+END_TEST
+
+static void reverse(void)
+{
+	for (size_t i = 0; i < pod_count / 2; i++) {
+		struct mk_sfc_pod_object swap = pods[i];
+
+		pods[i] = pods[pod_count - 1 - i];
+		pods[pod_count - 1 - i] = swap;
+	}
+}
+
+/* Another order of the list, and other numbers, give each replica the same slots. */
+START_TEST(test_order)
+{
+	static const char *uid_of[MK_SFC_REPLICAS];
+	static const char *slots[MK_SFC_SLOTS];
+
+	add_chain("a", "firewall", NULL);
+	add_pods(10);
+	compile();
+	for (size_t i = 0; i < pod_count; i++)
+		uid_of[pods[i].number] = pods[i].uid;
+	for (size_t i = 0; i < MK_SFC_SLOTS; i++)
+		slots[i] = uid_of[function_of(0, 0)->replica[i]];
+	mk_sfc_free(sfc);
+	sfc = mk_sfc_new();
+	reverse();
+	compile();
+	for (size_t i = 0; i < pod_count; i++)
+		uid_of[pods[i].number] = pods[i].uid;
+	for (size_t i = 0; i < MK_SFC_SLOTS; i++)
+		ck_assert_str_eq(slots[i], uid_of[function_of(0, 0)->replica[i]]);
+}
+END_TEST
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* Take over all rows, as after a restart. */
+static struct mk_sfc *successor(void)
+{
+	const struct mk_sfc_rows *rows = mk_sfc_rows(sfc);
+	struct mk_sfc *next = mk_sfc_new();
+
+	for (uint32_t i = 0; i < rows->chain_count; i++)
+		mk_sfc_recall_chain(next, i, &rows->chains[i]);
+	for (uint32_t i = 0; i < rows->function_count; i++)
+		if (rows->functions[i])
+			mk_sfc_recall_function(next, i, rows->functions[i]);
+	for (uint32_t i = 0; i < rows->replica_count; i++) {
+		struct mk_sfc_replica row = rows->replicas[i].row;
+
+		for (size_t f = 0; f < MK_FAMILIES; f++) {
+			row.addr = mk_ip_to_addr(&rows->replicas[i].ips[f]);
+			mk_sfc_recall_replica(next, i, &row);
+		}
+	}
+	return next;
+}
+
+START_TEST(test_restart)
+{
+	struct mk_sfc *former = sfc, *next;
+	struct mk_sfc_rows was, now;
+
+	add_chain("a", "firewall", "ids");
+	add_chain("b", "nat", NULL);
+	add_pods(7);
+	pods[3].ready = false;
+	compile();
+	next = successor();
+	chains[2] = chains[0]; /* in another order */
+	chains[0] = chains[1];
+	chains[1] = chains[2];
+	reverse();
+	sfc = next;
+	compile();
+	was = *mk_sfc_rows(former);
+	now = *mk_sfc_rows(next);
+	ck_assert_uint_eq(was.chain_count, now.chain_count);
+	ck_assert_uint_eq(was.replica_count, now.replica_count);
+	ck_assert_mem_eq(was.chains, now.chains, was.chain_count * sizeof(*was.chains));
+	ck_assert_mem_eq(was.replicas, now.replicas, was.replica_count * sizeof(*was.replicas));
+	ck_assert_mem_eq(was.ports, now.ports, was.port_count * sizeof(*was.ports));
+	for (size_t i = 1; i < was.function_count; i++)
+		ck_assert_mem_eq(was.functions[i], now.functions[i], sizeof(*was.functions[i]));
+	mk_sfc_free(former);
+}
+END_TEST
+
+/* After a restart, what is gone has its number until no path names it. */
+START_TEST(test_gone_while_away)
+{
+	struct mk_sfc *next;
+	uint16_t chain, replica;
+
+	add_chain("a", "firewall", NULL);
+	add_pod("p", "firewall");
+	compile();
+	chain = chains[0].number;
+	replica = pods[0].number;
+	next = successor();
+	mk_sfc_free(sfc);
+	sfc = next;
+	chain_count = pod_count = 0;
+	add_chain("b", "ids", NULL);
+	add_pod("q", "ids");
+	compile();
+	ck_assert_uint_ne(chains[0].number, chain);
+	ck_assert_uint_ne(pods[0].number, replica);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->replicas[replica].row.state, MK_SFC_LOST);
+	ck_assert_uint_ne(mk_sfc_rows(sfc)->chains[chain].uid_hash, 0);
+	ck_assert_uint_eq(mk_sfc_chain_id(sfc, "a"), 0);
+	ck_assert(mk_sfc_has_gone(sfc));
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	bool names_chain, names_replica, too_early, unread;
+	size_t released; /* at first; a chain keeps its function */
+} releases[] = {
+	{ "no path", false, false, false, false, 2 },
+	{ "a path names the chain", true, false, false, false, 1 },
+	{ "a path names the replica", false, true, false, false, 1 },
+	{ "packets may be on their way", false, false, true, false, 0 },
+	{ "the other family's paths are not read", false, false, false, true, 0 },
+};
+
+START_TEST(test_release)
+{
+	static struct mk_sfc_named named[2];
+	const struct mk_sfc_named *both[] = { &named[0], &named[1] };
+	uint16_t chain, replica;
+
+	memset(named, 0, sizeof(named));
+	add_chain("a", "firewall", NULL);
+	add_pod("p", "firewall");
+	compile();
+	chain = chains[0].number;
+	replica = pods[0].number;
+	chain_count = pod_count = 0;
+	compile();
+	now_ns += releases[_i].too_early ? S - 1 : S;
+	named[1].chains[chain] = releases[_i].names_chain;
+	named[1].replicas[replica] = releases[_i].names_replica;
+	named[0].since_ns = now_ns;
+	named[1].since_ns = releases[_i].unread ? 0 : now_ns;
+	ck_assert_msg(mk_sfc_release(sfc, both, 2, now_ns) == releases[_i].released, "%s",
+		      releases[_i].name);
+	if (releases[_i].released < 2)
+		return;
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->chains[chain].uid_hash, 0);
+	compile();
+	now_ns += S;
+	ck_assert_uint_eq(release(), 1); /* the function */
+	ck_assert(!mk_sfc_has_gone(sfc));
+	add_chain("b", "ids", NULL);
+	add_pod("q", "ids");
+	compile();
+	ck_assert_uint_eq(chains[0].number, chain);
+	ck_assert_uint_eq(pods[0].number, replica);
+}
+END_TEST
+
+START_TEST(test_too_many)
+{
+	static char uids[MK_SFC_CHAINS + 1][16];
+
+	for (size_t i = 0; i < MK_SFC_CHAINS; i++) {
+		snprintf(uids[i], sizeof(uids[i]), "c%u", (unsigned)i);
+		add_chain(uids[i], "firewall", NULL);
+	}
+	add_pods(MK_SFC_PORTS / 2 + 1);
+	compile();
+	ck_assert_uint_ne(chains[MK_SFC_CHAINS - 2].number, 0);
+	ck_assert_uint_eq(chains[MK_SFC_CHAINS - 1].number, 0);
+	ck_assert_uint_eq(mk_sfc_chain_id(sfc, uids[MK_SFC_CHAINS - 1]), 0);
+	ck_assert_int_eq(pods[MK_SFC_PORTS / 2 - 1].state, MK_SFC_POD_SERVING);
+	ck_assert_int_eq(pods[MK_SFC_PORTS / 2].state, MK_SFC_POD_NO_NUMBER);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->port_count, MK_SFC_PORTS);
+}
+END_TEST
+
+UNIT_SUITE("sfc")
+{
+	TCase *rows = unit_case(suite, "rows", setup, teardown);
+	TCase *slots = unit_case(suite, "slots", setup, teardown);
+	TCase *numbers = unit_case(suite, "numbers", setup, teardown);
+
+	tcase_add_test(rows, test_rows);
+	tcase_add_test(rows, test_two_chains_share_a_function);
+	tcase_add_loop_test(rows, test_states, 0, MK_ARRAY_SIZE(states));
+	tcase_add_test(rows, test_device_gone);
+	tcase_add_test(rows, test_function_leaves);
+	tcase_add_loop_test(slots, test_shares, 0, MK_ARRAY_SIZE(counts));
+	tcase_add_loop_test(slots, test_one_leaves, 0, MK_ARRAY_SIZE(counts));
+	tcase_add_test(slots, test_order);
+	tcase_add_test(numbers, test_restart);
+	tcase_add_test(numbers, test_gone_while_away);
+	tcase_add_loop_test(numbers, test_release, 0, MK_ARRAY_SIZE(releases));
+	tcase_add_test(numbers, test_too_many);
+}
