@@ -11,9 +11,12 @@ import sys
 import yaml
 
 sys.dont_write_bytecode = True
+from standin import schema  # noqa: E402
 from harness import ROOT, Follow, Server, Wrong, expect, run, wait  # noqa: E402
 
 MANIFEST = os.path.join(ROOT, "manifests/monokube.yaml")
+CHAINS = os.path.join(ROOT, "manifests/chains.yaml")
+CHAINS_EXAMPLE = os.path.join(ROOT, "manifests/examples/chains.yaml")
 OWN_NODE = os.path.join(ROOT, "manifests/own-node-status.yaml")
 MONOKUBE = os.environ.get("MK_BIN") or os.path.join(ROOT, "build/monokube")
 
@@ -200,6 +203,98 @@ def as_promised():
            (False, False))
 
 
+# ---- the resource of service function chains
+
+
+def chain(**changes):
+    """The chain of the examples, changed: KEY="value" at the paths of BROKEN."""
+    found = next(o for o in read(CHAINS_EXAMPLE) if o["kind"] == "ServiceFunctionChain")
+    for path, value in changes.items():
+        at, *names = path.split(".")
+        parent, step = {"spec": found["spec"], "traffic": found["spec"]["traffic"],
+                        "peer": found["spec"]["traffic"]["peers"], "port": found["spec"]["traffic"]["ports"],
+                        "function": found["spec"]["functions"]}[at], names[0] if names else 0
+        if value is None:
+            del parent[step]
+        else:
+            parent[step] = value
+    return found
+
+
+BLOCK = {"cidr": "192.0.2.0/24"}
+BROKEN = [  # what is set, where the fault is, and why
+    ("peer", {}, "peers[0]", "a peer needs one of outside, ipBlock, podSelector and namespaceSelector"),
+    ("peer", {"outside": True, "ipBlock": BLOCK}, "peers[0]", "a peer is of one kind: outside, ipBlock, or selectors"),
+    ("peer", {"outside": True, "podSelector": {}}, "peers[0]", "a peer is of one kind: outside, ipBlock, or selectors"),
+    ("peer", {"ipBlock": BLOCK, "namespaceSelector": {}}, "peers[0]", "a peer is of one kind: outside, ipBlock, or selectors"),
+    ("peer", {"outside": False}, "peers[0].outside", "supported values: [True]"),
+    ("port", {"endPort": 90}, "ports[0]", "endPort needs port, and may not be below it"),
+    ("port", {"port": 80, "endPort": 79}, "ports[0]", "endPort needs port, and may not be below it"),
+    ("port", {"port": 65536}, "ports[0].port", "should be at most 65535"),
+    ("port", {"protocol": "ICMP"}, "ports[0].protocol", "supported values"),
+    ("traffic.podSelector", {"matchExpressions": [{"key": "a", "operator": "In"}]}, "matchExpressions[0]",
+     "In and NotIn need values, Exists and DoesNotExist have none"),
+    ("traffic.podSelector", {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}, "matchExpressions[0]",
+     "In and NotIn need values, Exists and DoesNotExist have none"),
+    ("traffic.podSelector", None, "traffic.podSelector", "Required value"),
+    ("traffic.direction", None, "traffic.direction", "Required value"),
+    ("traffic.direction", "egress", "traffic.direction", "supported values"),
+    ("function", {"name": "Firewall"}, "functions[0].name", "should match"),
+    ("function", {"name": "ids"}, "functions[1]", "Duplicate value"),
+    ("function", {"name": "a", "hashBy": "Source"}, "functions[0].hashBy", "supported values"),
+    ("spec.functions", [], "spec.functions", "should be at least 1"),
+    ("spec.functions", [{"name": "f%d" % i} for i in range(9)], "spec.functions", "should be at most 8"),
+    ("spec.priority", 1001, "spec.priority", "should be at most 1000"),
+    ("spec.takeOpenFlows", "yes", "spec.takeOpenFlows", "must be of type boolean"),
+]
+CIDRS = {True: ("0.0.0.0/0", "255.255.255.255/32", "10.244.0.0/16", "::/0", "2001:db8::/32", "fd00:10:244::1/128", "::ffff:192.0.2.1/128"),
+         False: ("10.0.0.0", "10.0.0/8", "10.0.0.256/8", "10.0.0.0/33", "10/0.0.0/8", "2001:db8::", "2001:db8::/129", "shop", " 10.0.0.0/8")}
+
+
+def peer_of(cidr):
+    return chain(peer={"ipBlock": {"cidr": cidr, "except": [cidr]}})
+
+
+def chain_schema():
+    """each rule of the schema refuses what breaks it, with its message; CIDRs of both families"""
+    def wrong(obj):
+        return schema.faults(obj, schema.of_chains())
+    expect("the example", wrong(chain()), [])
+    for path, value, at, why in BROKEN:
+        found = wrong(chain(**{path: value}))
+        if len(found) != 1 or not re.search(re.escape(at) + ": .*" + re.escape(why), found[0]):
+            raise Wrong("%s=%r: %s, expected %s: %s" % (path, value, found, at, why))
+    for good, cidrs in CIDRS.items():
+        for cidr in cidrs:
+            expect(cidr, not wrong(peer_of(cidr)), good)
+    expect("unknown fields", schema.unknown(chain(**{"function": {"name": "a", "tap": True}, "spec.ends": {}}), schema.of_chains()),
+           [".spec.functions[0].tap", ".spec.ends"])
+
+
+def is_structural(value):
+    """Every part of a schema has a type, as apiextensions.k8s.io/v1 wants it."""
+    if "type" not in value:
+        return False
+    parts = list(value.get("properties", {}).values()) + [value[k] for k in ("items", "additionalProperties") if k in value]
+    return all(is_structural(part) for part in parts)
+
+
+def chain_resource():
+    """the CustomResourceDefinition fits its names; only view is aggregated, and the agent may read"""
+    crd, edit, view = read(CHAINS)
+    spec, version = crd["spec"], crd["spec"]["versions"][0]
+    expect("name", crd["metadata"]["name"], "%s.%s" % (spec["names"]["plural"], spec["group"]))
+    expect("kind", (chain()["apiVersion"], chain()["kind"]), ("%s/%s" % (spec["group"], version["name"]), spec["names"]["kind"]))
+    expect("structural", is_structural(schema.of_chains()), True)
+    expect("columns", [c["name"] for c in version["additionalPrinterColumns"]], ["Priority", "Direction", "Age"])
+    rules = {"apiGroups": [spec["group"]], "resources": [spec["names"]["plural"]]}
+    expect("edit", (edit["metadata"]["name"], edit["metadata"]["labels"]), ("monokube-chains-edit", crd["metadata"]["labels"]))
+    expect("may edit", edit["rules"], [dict(rules, verbs=["get", "list", "watch", "create", "update", "patch", "delete"])])
+    expect("view", (view["metadata"]["name"], view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"]),
+           ("monokube-chains-view", "true"))
+    expect("may view", view["rules"], [dict(rules, verbs=["get", "list", "watch"])])
+
+
 # ---- rights
 
 VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
@@ -248,6 +343,7 @@ def rights():
         server.stop()
     checks = {(verb, "policy.networking.k8s.io/" + what) for verb in ("list", "watch") for what in (
         "adminnetworkpolicies", "baselineadminnetworkpolicies")}  # `monokube check`: t_policies.py
+    checks |= {(verb, "networking.monokube.io/servicefunctionchains") for verb in ("list", "watch")}
     expect("granted, never asked for", granted() - asked - checks, set())
     expect("asked for, not granted", asked - granted(), set())
 
@@ -255,20 +351,41 @@ def rights():
 # ---- kubectl
 
 
-def kubectl_takes_them():
-    """kubectl apply: as a dry run, in earnest, by the kustomization, which changes nothing then"""
-    server = Server(recorded=False)
-
-    def kubectl(*arguments):
+def kubectl_of(server):
+    """A function that runs kubectl. An error is Wrong, with kubectl's text."""
+    def kubectl(*arguments, stdin=None):
         done = subprocess.run(["kubectl", "--kubeconfig", server.dir + "/kubeconfig", *arguments], capture_output=True,
-                              text=True, timeout=60, check=False)
+                              text=True, timeout=60, check=False, input=stdin)
         if done.returncode:
             raise Wrong("kubectl %s: %s" % (" ".join(arguments), done.stderr))
         return done.stdout.splitlines()
+    return kubectl
+
+
+def kubectl_takes_them():
+    """kubectl apply: as a dry run, in earnest, by the kustomization, which changes nothing then"""
+    kubectl = kubectl_of(Server(recorded=False))
     count = len(read(MANIFEST))
     expect("a dry run", [x.split()[1:] for x in kubectl("apply", "--dry-run=client", "-f", MANIFEST)], [["created", "(dry", "run)"]] * count)
     expect("in earnest", [x.split()[1] for x in kubectl("apply", "-f", MANIFEST)], ["created"] * count)
     expect("kustomization", [x.split()[1] for x in kubectl("apply", "-k", os.path.dirname(MANIFEST))], ["unchanged"] * count)
+
+
+def kubectl_takes_chains():
+    """kubectl applies the chain of the examples; its defaults are filled in, a wrong one and an unknown field are refused"""
+    kubectl = kubectl_of(Server(recorded=False))
+    expect("resources", [x.split()[1] for x in kubectl("apply", "-f", CHAINS)], ["created"] * 3)
+    kubectl("apply", "-f", "-", stdin=yaml.dump(chain()))
+    path = "{.spec.takeOpenFlows} {.spec.functions[*].onLoss} {.spec.functions[*].whenUnavailable}"
+    expect("defaults", kubectl("get", "sfc", "-n", "inspection", "shop-egress", "-o", "jsonpath=" + path),
+           ["true Rebalance Rebalance Block Skip"])
+    for changes, why in (({"peer": {"outside": True, "ipBlock": BLOCK}}, "a peer is of one kind"), ({"spec.ends": {}}, 'unknown field "spec.ends"')):
+        try:
+            kubectl("apply", "-f", "-", stdin=yaml.dump(chain(**changes)))
+        except Wrong as refused:
+            expect("%s in %s" % (why, refused), why in str(refused), True)
+        else:
+            raise Wrong("%s is taken" % changes)
 
 
 def kustomization():
@@ -278,10 +395,10 @@ def kustomization():
     expect("resources", tree["resources"], [os.path.basename(MANIFEST)])
 
 
-TESTS = [fields, names_meet, own_node_policy, settings_exist, as_promised, kustomization, rights]
+TESTS = [fields, names_meet, own_node_policy, settings_exist, as_promised, kustomization, chain_schema, chain_resource, rights]
 
 if shutil.which("kubectl"):  # no Debian package: without it this test is not part of the plan
-    TESTS.append(kubectl_takes_them)
+    TESTS += [kubectl_takes_them, kubectl_takes_chains]
 else:
     print("# kubectl is not installed: it is not tested")
 

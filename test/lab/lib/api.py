@@ -34,6 +34,7 @@ KINDS = {  # kind: (apiVersion, plural, has a namespace)
     "Pod": ("v1", "pods", True),
     "NetworkPolicy": ("networking.k8s.io/v1", "networkpolicies", True),
     "ClusterNetworkPolicy": ("policy.networking.k8s.io/v1alpha2", "clusternetworkpolicies", False),
+    "ServiceFunctionChain": ("networking.monokube.io/v1alpha1", "servicefunctionchains", True),
 }
 
 

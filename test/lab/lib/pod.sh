@@ -93,6 +93,16 @@ lab_label()
 	sync_objects
 }
 
+# What the kubelet and the API server say of a pod that runs: of Pod objects, so with --pods only.
+lab_state()
+{
+	need_pod "$1"
+	[[ $2 =~ ^(ready|unready|ending)$ ]] || die "state '$2': expected ready, unready or ending"
+	[[ -d $LAB_DIR/bound ]] || die "this lab has no Pod objects: \`lab up N --pods\`"
+	jq --arg state "$2" '.state = $state' "$LAB_DIR/pods/$1.json" | write_atomically "$LAB_DIR/pods/$1.json"
+	sync_objects
+}
+
 lab_rm()
 {
 	local name=$1 record netns status=0

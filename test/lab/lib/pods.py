@@ -24,17 +24,25 @@ def protocol_of(name):
     return "UDP" if name.startswith("dns") else "SCTP" if name.startswith("sctp") else "TCP"
 
 
+def condition(pod):
+    """A pod of the lab is ready once it has an address, unless `lab state` says otherwise."""
+    ready = bool(pod["ips"]) and pod.get("state", "ready") == "ready"
+    return {"type": "Ready", "status": "True" if ready else "False"}
+
+
 def pod_object(pod):
     ports = [{"name": name, "containerPort": number, "protocol": protocol_of(name)}
              for name, number in pod["ports"].items()]
     addresses = {"podIP": pod["ips"][0], "podIPs": [{"ip": ip} for ip in pod["ips"]]} if pod["ips"] else {}
+    ending = {"deletionTimestamp": STARTED} if pod.get("state") == "ending" else {}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": pod["name"], "namespace": pod["namespace"], "uid": pod["uid"],
-                     "labels": pod["labels"], "creationTimestamp": STARTED},
+                     "labels": pod["labels"], "creationTimestamp": STARTED, **ending},
         "spec": {"nodeName": pod["node"], "containers": [{"name": "main", "ports": ports}]},
-        "status": {"phase": "Running" if pod["ips"] else "Pending", "startTime": STARTED, **addresses},
+        "status": {"phase": "Running" if pod["ips"] else "Pending", "startTime": STARTED,
+                   "conditions": [condition(pod)], **addresses},
     }
 
 

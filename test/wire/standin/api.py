@@ -9,7 +9,7 @@ import os
 import re
 import time
 
-from . import dump, merge, openapi, recordings
+from . import dump, merge, openapi, recordings, schema
 from .selector import matcher
 from .store import RESOURCES, Status
 from .versions import as_asked
@@ -252,9 +252,13 @@ class Api:
 
     def body(self, exchange):
         try:
-            return json.loads(exchange.body)
+            found = json.loads(exchange.body)
         except ValueError as e:
             raise Status(400, "BadRequest", "the object provided is unrecognized: %s" % e) from None
+        if exchange.query.get("fieldValidation") == "Strict" and "/servicefunctionchains" in exchange.path:
+            if fields := schema.unknown(found, schema.of_chains()):
+                raise Status(400, "BadRequest", "strict decoding error: " + ", ".join('unknown field "%s"' % x[1:] for x in fields))
+        return found
 
     async def one(self, exchange, resource, namespace, name, part):
         store, method = self.store, exchange.method

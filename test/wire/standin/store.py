@@ -10,6 +10,8 @@ import datetime
 import ipaddress
 import uuid
 
+from . import schema
+
 
 class Status(Exception):
     """What becomes a Status object."""
@@ -49,12 +51,14 @@ RESOURCES = [
     ("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", True, ["netpol"]),
     ("policy.networking.k8s.io", "v1alpha2", "clusternetworkpolicies", "ClusterNetworkPolicy", False, ["cnp"]),
     ("policy.networking.k8s.io", "v1alpha1", "adminnetworkpolicies", "AdminNetworkPolicy", False, ["anp"]),
+    ("networking.monokube.io", "v1alpha1", "servicefunctionchains", "ServiceFunctionChain", True, ["sfc"]),
     # not for the agent: Events as kube-proxy sends them (the real server keeps both kinds as one), and
     # the resources of manifests/
     ("events.k8s.io", "v1", "events", "Event", True, ["ev"]),
     ("", "v1", "configmaps", "ConfigMap", True, ["cm"]),
     ("", "v1", "serviceaccounts", "ServiceAccount", True, ["sa"]),
     ("apps", "v1", "daemonsets", "DaemonSet", True, ["ds"]),
+    ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, ["crd"]),
     ("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False, []),
     ("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False, []),
 ]
@@ -202,6 +206,11 @@ class Store:
         elif resource.kind == "Node":
             obj.setdefault("spec", {})
             obj.setdefault("status", {})
+        elif resource.kind == "ServiceFunctionChain":
+            schema.fill_in(obj, schema.of_chains())
+            if wrong := schema.faults(obj, schema.of_chains()):
+                raise Status(422, "Invalid", 'ServiceFunctionChain.%s "%s" is invalid: %s' % (
+                    resource.group, obj["metadata"]["name"], "; ".join(x.lstrip(".") for x in wrong)))
         elif resource.kind == "EndpointSlice":
             for endpoint in obj.get("endpoints") or []:
                 endpoint.setdefault("conditions", {})
