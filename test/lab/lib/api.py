@@ -144,7 +144,8 @@ def sync_pods(server, lab):
         old = have.pop(object_path(wanted), {})
         if wanted["kind"] == "Namespace" and old:
             continue
-        if any(old.get(key) != wanted[key] for key in wanted if key in ("spec", "status")):
+        if any(old.get(key) != wanted[key] for key in wanted if key in ("spec", "status")) or \
+                not wanted["metadata"].items() <= old["metadata"].items():
             server.apply(wanted)
     for obj in have.values():
         if "nodeName" in obj.get("spec", {}):
