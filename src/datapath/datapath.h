@@ -19,6 +19,7 @@
 #include "datapath/policy/tables.h"
 #include "datapath/services/counters.h"
 #include "datapath/services/services.h"
+#include "datapath/sfc/tables.h"
 #include "datapath/sessions/counts.h"
 #include "base/netlink/netlink.h"
 
@@ -91,8 +92,10 @@ mk_must_check int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t
 
 /* After load: return the tables of Services; */
 struct mk_service_sync *mk_datapath_services(const struct mk_datapath *datapath);
-/* those of network policies. */
+/* those of network policies; */
 struct mk_policy_sync *mk_datapath_policies(const struct mk_datapath *datapath);
+/* and those of service function chains. */
+struct mk_sfc_sync *mk_datapath_sfc(const struct mk_datapath *datapath);
 const struct mk_counter_tables *mk_datapath_counters(const struct mk_datapath *datapath);
 /* Remove counters of Services that are gone. Returns the number of entries. */
 mk_must_check int mk_datapath_prune_counters(const struct mk_datapath *datapath,

@@ -44,6 +44,8 @@ struct mk_datapath {
 	struct mk_service_sync *services;
 	struct mk_policy_tables policy_tables;
 	struct mk_policy_sync *policies;
+	struct mk_sfc_tables sfc_tables;
+	struct mk_sfc_sync *sfc;
 	struct mk_migration migrations[MK_MIGRATIONS];
 	size_t migration_count;
 	bool reused; /* programs, chain and tables are the pinned ones */

@@ -51,6 +51,11 @@ struct mk_policy_sync *mk_datapath_policies(const struct mk_datapath *datapath)
 	return datapath->policies;
 }
 
+struct mk_sfc_sync *mk_datapath_sfc(const struct mk_datapath *datapath)
+{
+	return datapath->sfc;
+}
+
 const struct mk_counter_tables *mk_datapath_counters(const struct mk_datapath *datapath)
 {
 	return &datapath->counters;
@@ -125,6 +130,7 @@ void mk_datapath_free(struct mk_datapath *datapath)
 		return;
 	mk_service_sync_free(datapath->services);
 	mk_policy_sync_free(datapath->policies);
+	mk_sfc_sync_free(datapath->sfc);
 	datapath_forget_routes(datapath);
 	free(datapath->peer_entries);
 	migrations_release(datapath);
@@ -320,6 +326,12 @@ static int open_policies(struct mk_datapath *datapath, struct mk_error *err)
 	return datapath->policies ? 0 : -EINVAL;
 }
 
+static int open_sfc(struct mk_datapath *datapath, struct mk_error *err)
+{
+	datapath->sfc = mk_sfc_sync_new(&datapath->sfc_tables, err);
+	return datapath->sfc ? 0 : -EINVAL;
+}
+
 static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 {
 	const struct {
@@ -357,6 +369,12 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "policy_counts", &datapath->policy_tables.counts },
 		{ "policy_expected", &datapath->policy_tables.expected },
 		{ "policy_namespaces", &datapath->policy_tables.namespaces },
+		{ "sfc_chains", &datapath->sfc_tables.chains },
+		{ "sfc_functions", &datapath->sfc_tables.functions },
+		{ "sfc_replicas", &datapath->sfc_tables.replicas },
+		{ "sfc_ports", &datapath->sfc_tables.ports },
+		{ "sfc_paths", &datapath->sfc_tables.paths },
+		{ "sfc_counters", &datapath->sfc_tables.counters },
 	};
 	int ret;
 
@@ -368,6 +386,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 			return ret;
 	}
 	ret = open_services(datapath, err) ?: open_policies(datapath, err);
+	ret = ret ?: open_sfc(datapath, err);
 	return ret < 0 ? ret : datapath_recover_routes(datapath, err);
 }
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Paths: programs make them, and nothing but the sessions knows who uses them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/time.h"
+#include "datapath/sfc/tables_internal.h"
+
+#define UNNAMED_S   60
+/* A session may move from one table to another and be missed by a pass, but not by so many. */
+#define PATH_PASSES 3
+
+static struct path_use *uses_of(struct mk_sfc_sync *sync)
+{
+	if (!sync->paths)
+		sync->paths = calloc(MK_SFC_PATHS + 1, sizeof(*sync->paths));
+	return sync->paths;
+}
+
+/* Without memory for the notes, no path is ever removed. */
+void mk_sfc_sync_see_path(struct mk_sfc_sync *sync, uint16_t path)
+{
+	struct path_use *uses = path ? uses_of(sync) : NULL;
+
+	if (!uses)
+		return;
+	uses[path].passes = 0;
+	uses[path].named_s = 0; /* in this pass: the pass's end says when */
+	sync->saw_path = true;
+}
+
+struct pass {
+	struct mk_sfc_sync *sync;
+	struct path_use *uses;
+	uint32_t now_s;
+	uint16_t *unnamed; /* paths to be removed */
+	size_t unnamed_count, count;
+};
+
+static void note_named(struct mk_sfc_named *named, const struct mk_sfc_path *path)
+{
+	for (size_t i = 0; i < MK_POLICY_DIRECTIONS; i++)
+		if (path->chain[i] < MK_SFC_CHAINS)
+			named->chains[path->chain[i]] = true;
+	for (size_t i = 0; i < MK_SFC_PATH_FUNCTIONS; i++)
+		if (path->replica[i] < MK_SFC_REPLICAS)
+			named->replicas[path->replica[i]] = true;
+}
+
+/* Is the path to be removed? One that the agent meets for the first time counts as just named. */
+static bool is_unnamed(struct path_use *use, uint32_t now_s)
+{
+	if (!use->is_known || !use->named_s)
+		use->named_s = now_s;
+	use->is_known = true;
+	if (use->passes < PATH_PASSES)
+		use->passes++;
+	return use->passes == PATH_PASSES && now_s - use->named_s >= UNNAMED_S;
+}
+
+static int see(void *ctx, const void *key, const void *value, struct mk_error *err)
+{
+	struct pass *pass = ctx;
+	uint32_t id = *(const uint32_t *)key;
+
+	(void)err;
+	if (id == 0 || id > MK_SFC_PATHS)
+		return 0;
+	if (is_unnamed(&pass->uses[id], pass->now_s) && pass->unnamed_count < MK_SFC_PATHS) {
+		pass->unnamed[pass->unnamed_count++] = (uint16_t)id;
+		return 0;
+	}
+	pass->count++;
+	note_named(&pass->sync->named, value);
+	return 0;
+}
+
+static int remove_unnamed(struct pass *pass, struct mk_error *err)
+{
+	int removed = 0;
+
+	for (size_t i = 0; i < pass->unnamed_count; i++) {
+		uint32_t id = pass->unnamed[i];
+		int ret = mk_table_delete(&pass->sync->tables->paths, &id, err);
+
+		if (ret < 0)
+			return ret;
+		pass->uses[id] = (struct path_use){ 0 };
+		removed += ret;
+	}
+	return removed;
+}
+
+static int read_paths(struct pass *pass, struct mk_error *err)
+{
+	struct mk_sfc_sync *sync = pass->sync;
+	int ret = mk_table_each(&sync->tables->paths, see, pass, err);
+
+	sync->path_count = pass->count;
+	return ret < 0 ? ret : remove_unnamed(pass, err);
+}
+
+/* Nothing can have made a path while there is no chain. */
+int mk_sfc_sync_pass_ended(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_error *err)
+{
+	cleanup_free uint16_t *unnamed = NULL;
+	struct pass pass = { .sync = sync, .now_s = (uint32_t)(now_ns / MK_NS_PER_S) };
+	int ret = 0;
+
+	memset(&sync->named, 0, sizeof(sync->named));
+	if (!mk_sfc_sync_is_empty(sync) || sync->path_count || sync->saw_path) {
+		unnamed = calloc(MK_SFC_PATHS, sizeof(*unnamed));
+		pass.unnamed = unnamed;
+		pass.uses = uses_of(sync);
+		ret = unnamed && pass.uses
+			      ? read_paths(&pass, err)
+			      : mk_error_errno(err, ENOMEM, "cannot read the paths of chains");
+	}
+	sync->saw_path = false;
+	if (ret >= 0)
+		sync->named.since_ns = now_ns;
+	return ret;
+}
+
+const struct mk_sfc_named *mk_sfc_sync_named(const struct mk_sfc_sync *sync)
+{
+	return &sync->named;
+}
+
+size_t mk_sfc_sync_path_count(const struct mk_sfc_sync *sync)
+{
+	return sync->path_count;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/sfc/tables.h - bring the tables of service function chains of one family to the rows
+ * that src/sfc computes, and follow the paths that programs make. Only the difference is written.
+ *
+ * Order of writes: replicas that are usable, ports and counters, then functions, then chains. What
+ * is gone goes in the reverse order. So a kill after any write leaves no slot or chain that names
+ * something unknown. Policies name a chain after its row is written. */
+#ifndef MK_DATAPATH_SFC_TABLES_H
+#define MK_DATAPATH_SFC_TABLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "datapath/maps/table.h"
+#include "sfc/sfc.h"
+
+struct mk_sfc_tables {
+	struct mk_table chains, functions, replicas, ports, paths, counters;
+};
+
+struct mk_sfc_sync;
+
+/* Read @tables, which the caller owns and which must outlive the result. */
+struct mk_sfc_sync *mk_sfc_sync_new(const struct mk_sfc_tables *tables, struct mk_error *err);
+void mk_sfc_sync_free(struct mk_sfc_sync *sync);
+
+/* Have the tables no chain, function or replica? */
+bool mk_sfc_sync_is_empty(const struct mk_sfc_sync *sync);
+/* Let @sfc take over the numbers that the tables had when they were read. */
+void mk_sfc_sync_recall(const struct mk_sfc_sync *sync, struct mk_sfc *sfc);
+
+struct mk_sfc_counts {
+	unsigned int put, deleted; /* entries written and removed, all tables together */
+};
+
+/* Write what differs from @rows. After an error, call again: the rest is written then. Adds to
+ * @counts. */
+mk_must_check int mk_sfc_sync_apply(struct mk_sfc_sync *sync, const struct mk_sfc_rows *rows,
+				    struct mk_sfc_counts *counts, struct mk_error *err);
+/* Read all ports and about @budget other entries; the next call continues from there. Returns how
+ * many other processes have removed or changed: the next apply restores them. */
+mk_must_check int mk_sfc_sync_audit(struct mk_sfc_sync *sync, size_t budget, struct mk_error *err);
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+/* The sweep of sessions has met one with this path (mk_tuple.path; 0: none). */
+void mk_sfc_sync_see_path(struct mk_sfc_sync *sync, uint16_t path);
+/* A pass over all sessions of the family has ended: remove paths that none has had for a minute.
+ * Returns their number. @now_ns is CLOCK_MONOTONIC. */
+mk_must_check int mk_sfc_sync_pass_ended(struct mk_sfc_sync *sync, uint64_t now_ns,
+					 struct mk_error *err);
+/* What the paths named when the last pass ended. It belongs to @sync. */
+const struct mk_sfc_named *mk_sfc_sync_named(const struct mk_sfc_sync *sync);
+/* Return how many paths there were then. */
+size_t mk_sfc_sync_path_count(const struct mk_sfc_sync *sync);
+
+#endif

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The tables of service function chains: what is written, in which order a kill may meet it, what a
+ * restart finds, repairs, and paths that nobody uses. With real maps of each family. */
+#include <bpf/libbpf.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/cleanup.h"
+#include "datapath/sfc/tables.h"
+#include "unit/unit.h"
+#include "rows.h"
+
+#define S 1000000000ULL
+
+static struct mk_sfc_tables tables;
+static struct mk_sfc_sync *made;
+static struct mk_sfc *sfc;
+static struct mk_error err;
+static struct mk_sfc_counts counts;
+static struct mk_sfc_chain_object chains[2];
+static struct mk_sfc_pod_object pods[3];
+static size_t chain_count, pod_count;
+static uint64_t now_ns;
+
+/* ---- maps ------------------------------------------------------------------------------------ */
+
+static const struct {
+	const char *name;
+	struct mk_table *table;
+	enum bpf_map_type type;
+	size_t value_bytes;
+	uint32_t entries;
+} maps[] = {
+	{ "sfc_chains", &tables.chains, BPF_MAP_TYPE_ARRAY, sizeof(struct mk_sfc_chain),
+	  MK_SFC_CHAINS },
+	{ "sfc_functions", &tables.functions, BPF_MAP_TYPE_HASH, sizeof(struct mk_sfc_function),
+	  MK_SFC_FUNCTIONS_ALL },
+	{ "sfc_replicas", &tables.replicas, BPF_MAP_TYPE_ARRAY, sizeof(struct mk_sfc_replica),
+	  MK_SFC_REPLICAS },
+	{ "sfc_ports", &tables.ports, BPF_MAP_TYPE_HASH, sizeof(struct mk_sfc_port), MK_SFC_PORTS },
+	{ "sfc_paths", &tables.paths, BPF_MAP_TYPE_HASH, sizeof(struct mk_sfc_path), MK_SFC_PATHS },
+	{ "sfc_counters", &tables.counters, BPF_MAP_TYPE_PERCPU_HASH,
+	  sizeof(struct mk_sfc_counters), MK_SFC_REPLICAS },
+};
+
+static void make(size_t i, sa_family_t family)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options,
+		    .map_flags = maps[i].type == BPF_MAP_TYPE_ARRAY ? 0 : BPF_F_NO_PREALLOC);
+	int fd;
+
+	if (family == AF_INET)
+		fd = row_create_ipv4(maps[i].type, maps[i].name, sizeof(uint32_t),
+				     maps[i].value_bytes, maps[i].entries, &options);
+	else
+		fd = bpf_map_create(maps[i].type, maps[i].name, sizeof(uint32_t),
+				    (uint32_t)maps[i].value_bytes, maps[i].entries, &options);
+	ck_assert_msg(fd >= 0, "cannot create map %s: %s", maps[i].name, strerror(errno));
+	ck_ok(mk_table_init(maps[i].table, maps[i].name, fd, &err));
+}
+
+static void start(void)
+{
+	made = mk_sfc_sync_new(&tables, &err);
+	ck_assert_msg(made != NULL, "%s", mk_error_text(&err));
+	sfc = mk_sfc_new();
+	ck_assert_ptr_nonnull(sfc);
+	mk_sfc_sync_recall(made, sfc);
+}
+
+static void stop(void)
+{
+	mk_sfc_sync_free(made);
+	mk_sfc_free(sfc);
+}
+
+static void setup_family(sa_family_t family)
+{
+	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+
+	setrlimit(RLIMIT_MEMLOCK, &unlimited);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
+		make(i, family);
+	now_ns = 1000 * S;
+	chain_count = pod_count = 0;
+	start();
+}
+
+static void setup(void)
+{
+	setup_family(AF_INET);
+}
+
+static void setup_ipv6(void)
+{
+	setup_family(AF_INET6);
+}
+
+static void teardown(void)
+{
+	stop();
+	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
+		mk_table_close(maps[i].table);
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+static void add_chain(const char *uid, const char *function)
+{
+	chains[chain_count] = (struct mk_sfc_chain_object){
+		.uid = uid, .namespace_ = "ns", .name = uid, .function_count = 1
+	};
+	chains[chain_count++].functions[0].name = function;
+}
+
+static void add_pod(const char *uid, uint32_t ifindex)
+{
+	pods[pod_count++] = (struct mk_sfc_pod_object){
+		.uid = uid,
+		.namespace_ = "ns",
+		.name = uid,
+		.function = "firewall",
+		.ready = true,
+		.is_here = true,
+		.ips = { ip_of("10.1.0.9"), ip_of("fd00::9") },
+		.ifindex = { ifindex, ifindex + 1 },
+		.mode = MK_PORT_INLINE,
+	};
+}
+
+static void compile(void)
+{
+	ck_ok(mk_sfc_compile(sfc, chains, chain_count, pods, pod_count, now_ns, &err));
+}
+
+/* Returns the number of writes. */
+static unsigned apply(void)
+{
+	compile();
+	counts = (struct mk_sfc_counts){ 0 };
+	ck_ok(mk_sfc_sync_apply(made, mk_sfc_rows(sfc), &counts, &err));
+	return counts.put + counts.deleted;
+}
+
+static void begin(void)
+{
+	add_chain("a", "firewall");
+	add_pod("p", 100);
+	add_pod("q", 102);
+	apply();
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+static struct mk_sfc_replica replica_at(uint32_t number)
+{
+	struct mk_sfc_replica row;
+
+	ck_ok(mk_table_get(&tables.replicas, &number, &row, &err));
+	return row;
+}
+
+static bool has(const struct mk_table *table, uint32_t key)
+{
+	static char value[1 << 16];
+
+	return mk_table_get(table, &key, value, NULL) == 0;
+}
+
+static void put_path(uint32_t id, uint16_t chain, uint16_t replica)
+{
+	struct mk_sfc_path path = { .chain = { chain }, .replica = { replica } };
+
+	ck_ok(mk_table_put(&tables.paths, &id, &path, &err));
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+START_TEST(test_rows)
+{
+	struct mk_sfc_port port;
+	struct mk_sfc_chain chain;
+	struct mk_sfc_replica replica;
+	struct mk_addr addr;
+	uint32_t key = 101;
+
+	ck_assert(mk_sfc_sync_is_empty(made));
+	begin();
+	ck_assert(!mk_sfc_sync_is_empty(made));
+	ck_ok(mk_table_get(&tables.ports, &key, &port, &err));
+	ck_assert_uint_eq(port.side, MK_SFC_OUTSIDE);
+	ck_assert_uint_eq(port.mode, MK_PORT_INLINE);
+	replica = replica_at(port.replica);
+	ck_assert_uint_eq(replica.ifindex[MK_SFC_OUTSIDE], 101);
+	addr = addr_of(mk_table_family(&tables.replicas) == AF_INET ? "10.1.0.9" : "fd00::9");
+	ck_assert(mk_addr_eq(&replica.addr, &addr));
+	key = chains[0].number;
+	ck_ok(mk_table_get(&tables.chains, &key, &chain, &err));
+	ck_assert(has(&tables.functions, chain.place[0].function));
+	ck_assert(has(&tables.counters, port.replica));
+}
+END_TEST
+
+/* A pod without an address of this family serves it all the same. */
+START_TEST(test_other_family)
+{
+	static const struct mk_addr none;
+	struct mk_sfc_replica replica;
+
+	add_chain("a", "firewall");
+	add_pod("p", 100);
+	memset(pods[0].ips, 0, sizeof(pods[0].ips));
+	apply();
+	replica = replica_at(pods[0].number);
+	ck_assert(mk_addr_eq(&replica.addr, &none));
+	ck_assert_uint_eq(replica.state, MK_SFC_USABLE);
+}
+END_TEST
+
+static void nothing(void)
+{
+}
+
+static void not_ready(void)
+{
+	pods[0].ready = false;
+}
+
+static void deleted(void)
+{
+	pods[0].deleting = true;
+}
+
+static void ports_gone(void)
+{
+	pods[0].ifindex[0] = pods[0].ifindex[1] = 0;
+}
+
+static void one_more(void)
+{
+	add_pod("r", 104);
+}
+
+static const struct {
+	const char *name;
+	void (*change)(void);
+	unsigned writes;
+} changes[] = {
+	{ "nothing", nothing, 0 },
+	{ "not ready: replica and slots", not_ready, 2 },
+	{ "deleted: slots", deleted, 1 },
+	{ "ports gone: replica, slots, two ports", ports_gone, 4 },
+	{ "one more: replica, counter, slots, two ports", one_more, 5 },
+};
+
+START_TEST(test_writes)
+{
+	unsigned writes;
+
+	begin();
+	changes[_i].change();
+	writes = apply();
+	ck_assert_msg(writes == changes[_i].writes, "%s: %u writes", changes[_i].name, writes);
+}
+END_TEST
+
+START_TEST(test_restart)
+{
+	begin();
+	not_ready();
+	apply();
+	stop();
+	start();
+	ck_assert_uint_eq(apply(), 0);
+}
+END_TEST
+
+/* A number is free when no path names it. Its counter goes with it. */
+START_TEST(test_freed)
+{
+	const struct mk_sfc_named *named[1];
+	uint32_t chain, replica;
+
+	begin();
+	chain = chains[0].number;
+	replica = pods[0].number;
+	put_path(7, (uint16_t)chain, (uint16_t)replica);
+	chain_count = pod_count = 0;
+	apply();
+	now_ns += S;
+	named[0] = mk_sfc_sync_named(made);
+	ck_ok(mk_sfc_sync_pass_ended(made, now_ns, &err));
+	ck_assert_uint_eq(mk_sfc_release(sfc, named, 1, now_ns), 1); /* the other replica */
+	apply();
+	ck_assert_uint_ne(replica_at(replica).uid_hash, 0);
+	ck_assert_uint_eq(replica_at(replica).state, MK_SFC_LOST);
+	ck_assert(has(&tables.counters, replica));
+	row_delete(tables.paths.fd, &(uint32_t){ 7 });
+	ck_ok(mk_sfc_sync_pass_ended(made, now_ns, &err));
+	ck_assert_uint_eq(mk_sfc_release(sfc, named, 1, now_ns), 2);
+	apply();
+	now_ns += S;
+	ck_assert_uint_eq(mk_sfc_release(sfc, named, 1, now_ns), 1); /* the function */
+	apply();
+	ck_assert_uint_eq(replica_at(replica).uid_hash, 0);
+	ck_assert(!has(&tables.counters, replica));
+	ck_assert(!has(&tables.functions, 1));
+}
+END_TEST
+
+/* ---- repair ---------------------------------------------------------------------------------- */
+
+static void lose_chain(void)
+{
+	static const struct mk_sfc_chain none;
+
+	ck_ok(mk_table_put(&tables.chains, &(uint32_t){ chains[0].number }, &none, &err));
+}
+
+static void lose_function(void)
+{
+	row_delete(tables.functions.fd, &(uint32_t){ 1 });
+}
+
+static void change_replica(void)
+{
+	static const struct mk_sfc_replica none;
+
+	ck_ok(mk_table_put(&tables.replicas, &(uint32_t){ pods[1].number }, &none, &err));
+}
+
+static void lose_port(void)
+{
+	row_delete(tables.ports.fd, &(uint32_t){ 103 });
+}
+
+static void strange_port(void)
+{
+	ck_ok(mk_table_put(&tables.ports, &(uint32_t){ 99 }, &(struct mk_sfc_port){ .replica = 1 },
+			   &err));
+}
+
+static void lose_counter(void)
+{
+	row_delete(tables.counters.fd, &(uint32_t){ pods[1].number });
+}
+
+static void (*const damages[])(void) = { lose_chain, lose_function, change_replica,
+					 lose_port,  strange_port,  lose_counter };
+
+START_TEST(test_repair)
+{
+	begin();
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 0);
+	damages[_i]();
+	capture_log();
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	captured_log();
+	ck_assert_uint_eq(apply(), 1);
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 0);
+	stop();
+	start();
+	ck_assert_uint_eq(apply(), 0);
+}
+END_TEST
+
+/* A small budget reaches every entry in the end. */
+START_TEST(test_repair_in_turns)
+{
+	int looks = 0;
+
+	begin();
+	lose_function();
+	capture_log();
+	while (mk_sfc_sync_audit(made, 1, &err) == 0 && looks < 20)
+		looks++;
+	captured_log();
+	ck_assert_int_lt(looks, 20);
+	ck_assert_uint_eq(apply(), 1);
+}
+END_TEST
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+static int pass_ends(uint64_t seconds)
+{
+	int ret;
+
+	now_ns += seconds * S;
+	ret = mk_sfc_sync_pass_ended(made, now_ns, &err);
+	ck_ok(ret);
+	return ret;
+}
+
+START_TEST(test_unnamed_path)
+{
+	begin();
+	put_path(7, chains[0].number, pods[0].number);
+	put_path(8, chains[0].number, pods[1].number);
+	for (int i = 0; i < 12; i++) {
+		mk_sfc_sync_see_path(made, 8);
+		ck_assert_int_eq(pass_ends(5), 0);
+	}
+	mk_sfc_sync_see_path(made, 8);
+	ck_assert(mk_sfc_sync_named(made)->replicas[pods[0].number]);
+	ck_assert_int_eq(pass_ends(5), 1);
+	ck_assert(!has(&tables.paths, 7));
+	ck_assert(has(&tables.paths, 8));
+	ck_assert_uint_eq(mk_sfc_sync_path_count(made), 1);
+	ck_assert(!mk_sfc_sync_named(made)->replicas[pods[0].number]);
+	ck_assert(mk_sfc_sync_named(made)->replicas[pods[1].number]);
+	ck_assert(mk_sfc_sync_named(made)->chains[chains[0].number]);
+}
+END_TEST
+
+/* A pass may take long, and may miss a session that moves. */
+START_TEST(test_slow_passes)
+{
+	begin();
+	put_path(7, chains[0].number, pods[0].number);
+	ck_assert_int_eq(pass_ends(100), 0);
+	ck_assert_int_eq(pass_ends(100), 0);
+	ck_assert_int_eq(pass_ends(100), 1);
+}
+END_TEST
+
+/* An agent that has just started does not know since when a path is unused. */
+START_TEST(test_path_after_restart)
+{
+	begin();
+	put_path(7, chains[0].number, pods[0].number);
+	for (int i = 0; i < 11; i++)
+		ck_assert_int_eq(pass_ends(5), 0);
+	stop();
+	start();
+	for (int i = 0; i < 12; i++)
+		ck_assert_int_eq(pass_ends(5), 0);
+	ck_assert_int_eq(pass_ends(5), 1);
+}
+END_TEST
+
+/* An id that comes back is another path. */
+START_TEST(test_path_comes_back)
+{
+	begin();
+	put_path(7, chains[0].number, pods[0].number);
+	for (int i = 0; i < 12; i++)
+		ck_assert_int_eq(pass_ends(5), 0);
+	ck_assert_int_eq(pass_ends(5), 1);
+	put_path(7, chains[0].number, pods[1].number);
+	ck_assert_int_eq(pass_ends(5), 0);
+	ck_assert(has(&tables.paths, 7));
+}
+END_TEST
+
+static void fill(TCase *tcase)
+{
+	tcase_add_test(tcase, test_rows);
+	tcase_add_test(tcase, test_other_family);
+	tcase_add_loop_test(tcase, test_writes, 0, MK_ARRAY_SIZE(changes));
+	tcase_add_test(tcase, test_restart);
+	tcase_add_test(tcase, test_freed);
+	tcase_add_loop_test(tcase, test_repair, 0, MK_ARRAY_SIZE(damages));
+	tcase_add_test(tcase, test_repair_in_turns);
+}
+
+UNIT_SUITE("sfc_tables")
+{
+	TCase *paths = unit_case(suite, "paths", setup, teardown);
+
+	fill(unit_case(suite, "IPv4", setup, teardown));
+	fill(unit_case(suite, "IPv6", setup_ipv6, teardown));
+	tcase_add_test(paths, test_unnamed_path);
+	tcase_add_test(paths, test_slow_passes);
+	tcase_add_test(paths, test_path_after_restart);
+	tcase_add_test(paths, test_path_comes_back);
+}
