@@ -34,10 +34,10 @@ static void setup(void)
 {
 	model = mk_model_new();
 	ck_assert_ptr_nonnull(model);
-	mk_model_set_listener(model, &(struct mk_model_listener){
-					     .pod_changed = hear_pod,
-					     .chain_changed = hear_chain,
-					     .function_pod_changed = hear_function });
+	mk_model_set_listener(model,
+			      &(struct mk_model_listener){ .pod_changed = hear_pod,
+							   .chain_changed = hear_chain,
+							   .function_pod_changed = hear_function });
 	heard[0] = '\0';
 }
 
@@ -87,13 +87,15 @@ static const struct {
 	  "takes none outside: 80/tcp; fw, ids skip drop by-pod" },
 	{ "defaults spelled", CHAIN("'priority': 0, 'takeOpenFlows': true, " TRAFFIC(EGRESS)),
 	  "x/c c 0 /{} egress; takes none; f" },
-	{ "ingress", CHAIN(TRAFFIC("'direction': 'Ingress'")), "x/c c 0 /{} ingress; takes none; f" },
+	{ "ingress", CHAIN(TRAFFIC("'direction': 'Ingress'")),
+	  "x/c c 0 /{} ingress; takes none; f" },
 	{ "all namespaces", CHAIN(TRAFFIC("'namespaceSelector': {}, " EGRESS)),
 	  "x/c c 0 {}/{} egress; takes none; f" },
 	{ "a file without UID", CHAIN_WITH("'name': 'c', 'namespace': 'x'", TRAFFIC(EGRESS)),
 	  "x/c x/c 0 /{} egress; takes none; f" },
-	{ "hash by peer", CHAIN("'traffic': {'podSelector': {}, " EGRESS "}, "
-				"'functions': [{'name': 'f', 'hashBy': 'Peer'}]"),
+	{ "hash by peer",
+	  CHAIN("'traffic': {'podSelector': {}, " EGRESS "}, "
+		"'functions': [{'name': 'f', 'hashBy': 'Peer'}]"),
 	  "x/c c 0 /{} egress; takes none; f by-peer" },
 	{ "peers",
 	  CHAIN_PEERS("{'ipBlock': {'cidr': '10.1.2.3/8', 'except': ['10.9.0.0/16']}}, "
@@ -104,9 +106,10 @@ static const struct {
 		      "'endPort': 9}"),
 	  "x/c c 0 /{} egress; takes none: 0-65535/tcp 53/udp 1-9/sctp; f" },
 	{ "a function pod",
-	  FUNCTION_POD("x", "p", "f", ", 'spec': {'nodeName': 'n'}, 'status': {'podIP': "
-				      "'10.1.0.1', 'conditions': [{'type': 'Initialized', "
-				      "'status': 'True'}, {'type': 'Ready', 'status': 'True'}]}"),
+	  FUNCTION_POD("x", "p", "f",
+		       ", 'spec': {'nodeName': 'n'}, 'status': {'podIP': "
+		       "'10.1.0.1', 'conditions': [{'type': 'Initialized', "
+		       "'status': 'True'}, {'type': 'Ready', 'status': 'True'}]}"),
 	  "x/p is f uid:u-p @n 10.1.0.1 ready" },
 	{ "a function pod, not ready",
 	  FUNCTION_POD("x", "p", "f",
@@ -142,8 +145,8 @@ END_TEST
 /* Only a function pod's readiness is read: that of other Pods would be a change for policies. */
 START_TEST(test_ready_of_others)
 {
-	apply_good_text(model, "{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'p'}" READY
-			       "}");
+	apply_good_text(model,
+			"{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'p'}" READY "}");
 	ck_assert(!mk_model_pod(model, "default", "p")->ready);
 }
 END_TEST
@@ -151,7 +154,7 @@ END_TEST
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 #define FUNCTIONS(of) CHAIN("'traffic': {'podSelector': {}, " EGRESS "}, 'functions': [" of "]")
-#define N8                                                                          \
+#define N8                                                                            \
 	"{'name': 'a'}, {'name': 'b'}, {'name': 'c'}, {'name': 'd'}, {'name': 'e'}, " \
 	"{'name': 'f'}, {'name': 'g'}, {'name': 'h'}"
 #define P4  "{'port': 1}, {'port': 2}, {'port': 3}, {'port': 4}"
@@ -189,7 +192,8 @@ static const struct {
 	{ CHAIN_PEERS("{'ipBlock': {'cidr': '10.0.0.0/8'}, 'podSelector': {}}"),
 	  "spec.traffic.peers[0]" },
 	{ CHAIN_PEERS("{'domain': 'a'}"), "spec.traffic.peers[0].domain: value \"a\"" },
-	{ CHAIN_PORTS(P16 ", {'port': 5}"), "spec.traffic.ports: value a list, expected at most 16" },
+	{ CHAIN_PORTS(P16 ", {'port': 5}"),
+	  "spec.traffic.ports: value a list, expected at most 16" },
 	{ CHAIN_PORTS("{'port': 'http'}"), "spec.traffic.ports[0].port: value \"http\"" },
 	{ CHAIN_PORTS("{'port': 0}"), "spec.traffic.ports[0].port: value 0" },
 	{ CHAIN_PORTS("{'port': 9, 'endPort': 8}"), "spec.traffic.ports[0].endPort: value 8" },

@@ -43,8 +43,8 @@ static int known_members(const struct mk_json *at, const char *const names[], si
 	}
 	return 0;
 }
-#define KNOWN_MEMBERS(at, err, ...)                                                           \
-	known_members(at, (const char *const[]){ __VA_ARGS__ },                               \
+#define KNOWN_MEMBERS(at, err, ...)                             \
+	known_members(at, (const char *const[]){ __VA_ARGS__ }, \
 		      sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *), err)
 
 /* Read one of @count @words, as its index. Absent: *@index stays. */
@@ -102,8 +102,8 @@ static int decode_peer(struct mk_texts *texts, const struct mk_json *item,
 {
 	struct mk_json block;
 	bool outside = false;
-	int ret = KNOWN_MEMBERS(item, err, "outside", "ipBlock", "podSelector",
-				"namespaceSelector");
+	int ret =
+		KNOWN_MEMBERS(item, err, "outside", "ipBlock", "podSelector", "namespaceSelector");
 
 	ret = ret ?: decode_outside(item, peer, &outside, err);
 	if (ret < 0 || outside)
@@ -190,8 +190,9 @@ static int decode_traffic(struct mk_texts *texts, const struct mk_json *spec,
 
 	if (ret == 0 && !traffic.value)
 		return tree_wrong(&traffic, "podSelector and direction", err);
-	ret = ret ?: KNOWN_MEMBERS(&traffic, err, "podSelector", "namespaceSelector", "direction",
-				   "peers", "ports");
+	ret = ret
+		      ?: KNOWN_MEMBERS(&traffic, err, "podSelector", "namespaceSelector",
+				       "direction", "peers", "ports");
 	ret = ret ?: decode_selectors(texts, &traffic, chain, err);
 	ret = ret ?: decode_direction(&traffic, chain, err);
 	if (ret < 0)
@@ -211,8 +212,8 @@ static bool is_dns_label(const char *text)
 	size_t length = strlen(text);
 
 	return length > 0 && length <= DNS_LABEL_CHARS &&
-	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == length &&
-	       text[0] != '-' && text[length - 1] != '-';
+	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == length && text[0] != '-' &&
+	       text[length - 1] != '-';
 }
 
 static int decode_name(struct mk_texts *texts, const struct mk_json *item,
@@ -239,14 +240,15 @@ static int decode_function(struct mk_texts *texts, const struct mk_json *item,
 {
 	static const char *const unavailable[] = { "Block", "Skip" };
 	static const char *const loss[] = { "Rebalance", "Drop" };
-	static const char *const hash[] = { [MK_CHAIN_BY_FLOW] = "Flow",
-					    [MK_CHAIN_BY_POD] = "Pod",
-					    [MK_CHAIN_BY_PEER] = "Peer" };
+	static const char *const hash[] = {
+		[MK_CHAIN_BY_FLOW] = "Flow", [MK_CHAIN_BY_POD] = "Pod", [MK_CHAIN_BY_PEER] = "Peer"
+	};
 	size_t skips = 0, drops = 0, hash_by = MK_CHAIN_BY_FLOW;
 	int ret = KNOWN_MEMBERS(item, err, "name", "whenUnavailable", "onLoss", "hashBy");
 
-	ret = ret ?: decode_word(item, "whenUnavailable", unavailable, 2, "Block or Skip", &skips,
-				 err);
+	ret = ret
+		      ?: decode_word(item, "whenUnavailable", unavailable, 2, "Block or Skip",
+				     &skips, err);
 	ret = ret ?: decode_word(item, "onLoss", loss, 2, "Rebalance or Drop", &drops, err);
 	ret = ret ?: decode_word(item, "hashBy", hash, 3, "Flow, Pod or Peer", &hash_by, err);
 	function->skips = skips;
@@ -263,8 +265,7 @@ static int decode_functions(struct mk_texts *texts, const struct mk_json *spec,
 
 	if (ret == 0 && tree_length(&list) == 0)
 		return tree_wrong(&list, "1 to 8 functions", err);
-	chain->functions = ret < 0 ? NULL
-				   : calloc(tree_length(&list), sizeof(*chain->functions));
+	chain->functions = ret < 0 ? NULL : calloc(tree_length(&list), sizeof(*chain->functions));
 	if (ret == 0 && !chain->functions)
 		return mk_error_errno(err, ENOMEM, "functions of a chain");
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
@@ -336,8 +337,7 @@ bool chain_equal(const union policy_object *a, const union policy_object *b)
 	const struct mk_chain *left = &a->chain, *right = &b->chain;
 
 	return strcmp(left->uid, right->uid) == 0 &&
-	       left->created_unix_s == right->created_unix_s &&
-	       left->priority == right->priority &&
+	       left->created_unix_s == right->created_unix_s && left->priority == right->priority &&
 	       left->leaves_open_flows == right->leaves_open_flows &&
 	       left->has_namespaces == right->has_namespaces &&
 	       memcmp(left->applies, right->applies, sizeof(left->applies)) == 0 &&
