@@ -60,7 +60,7 @@ uint32_t space_directions(const struct mk_policies *policies, const struct space
 	DL_FOREACH(policies->cluster_policies, policy)
 		if (!policy->audited && mk_selector_matches(&policy->namespaces, &space->labels))
 			return (1U << MK_POLICY_DIRECTIONS) - 1;
-	return directions;
+	return directions | chain_directions(policies, space);
 }
 
 static void report_namespace(struct mk_policies *policies, struct space *space)
@@ -124,7 +124,8 @@ void spaces_sweep(struct mk_policies *policies)
 
 bool has_policies_in_force(const struct mk_policies *policies)
 {
-	return HASH_COUNT(policies->policies) > policies->audited_policies;
+	return HASH_COUNT(policies->policies) > policies->audited_policies ||
+	       has_holding_chains(policies);
 }
 
 #define POLICY_KEY_CHARS (2 * MK_OBJECT_NAME_SIZE + 1)

@@ -3,6 +3,7 @@
  *
  *   space      a namespace: its labels, and the policies, subjects and classes in it
  *   policy     a policy's subject; its content per direction when a subject needs it
+ *   chain      a service function chain: its subject, and its content per direction
  *   content    the rules of one policy in one direction, copied; sets share it
  *   subject    a pod of this node: a sandbox, a Pod bound here, or both
  *   address    an address of a pod or a node, with its class
@@ -100,14 +101,18 @@ struct rule {
 	size_t block_count;
 };
 
+/* What a chain says comes after all policies, and decides nothing among them. */
+#define TIER_CHAIN ((enum mk_policy_tier)(MK_TIER_BASELINE + 1))
+
 struct content {
 	struct store store;
-	size_t references; /* its policy and sets */
+	size_t references; /* its policy or chain, and sets */
 	size_t sets;
 	uint64_t digest;
 	enum mk_policy_direction direction;
-	enum mk_policy_tier tier;
+	enum mk_policy_tier tier; /* or TIER_CHAIN */
 	bool audited;
+	uint16_t chain_id; /* of a chain: its key in map sfc_chains */
 	const char *namespace_, *name; /* namespace_ is "" for ClusterNetworkPolicies */
 	struct rule *rules;
 	size_t rule_count;
@@ -141,8 +146,12 @@ struct mk_policies;
 /* Return the rules of @policy, copied from the model; it belongs to @policy. */
 struct content *content_of(struct mk_policies *policies, struct policy *policy,
 			   enum mk_policy_direction direction);
+/* Copy the rules @from. @head has direction, tier, mode and names; of a chain its number. */
+struct content *content_new(struct mk_policies *policies, const struct content *head,
+			    const struct mk_policy_rules *from);
 void content_put(struct content *content);
 void bytes_put_block(struct bytes *bytes, const struct block *block);
+void bytes_put_selector(struct bytes *bytes, const struct mk_selector *selector);
 
 /* ---- cluster.c ------------------------------------------------------------------------------- */
 
@@ -166,12 +175,12 @@ void look_at_namespace(struct mk_policies *policies, const char *name);
 void look_at_policy(struct mk_policies *policies, const char *namespace_, const char *name);
 void look_at_nodes(struct mk_policies *policies);
 void report_namespaces(struct mk_policies *policies);
-/* May a policy in force select a pod of @space? */
+/* May a policy in force select a pod of @space, or a chain that holds it? */
 uint32_t space_directions(const struct mk_policies *policies, const struct space *space);
 /* Bury namespaces without any use. */
 void spaces_sweep(struct mk_policies *policies);
 void spaces_free_dead(struct space **dead);
-/* Is any policy in force? */
+/* Is any policy in force, or a chain that holds pods? */
 bool has_policies_in_force(const struct mk_policies *policies);
 void cluster_release(struct mk_policies *policies);
 
@@ -209,6 +218,32 @@ void look_at_subjects(struct mk_policies *policies, const char *namespace_, cons
 void subjects_decide(struct mk_policies *policies);
 void subjects_free_dead(struct subject **dead);
 void subjects_release(struct mk_policies *policies);
+
+/* ---- chains.c -------------------------------------------------------------------------------- */
+
+struct chain {
+	struct chain *prev, *next; /* in order of precedence */
+	struct store store;
+	const char *namespace_, *name;
+	uint16_t priority;
+	int64_t created_unix_s;
+	bool holds; /* a function must not be passed by: pods wait until they are known */
+	bool has_namespaces;
+	struct mk_selector namespaces, pods;
+	struct mk_selector consent; /* of other namespaces */
+	struct mk_selector replicas; /* of its functions */
+	struct content *content[MK_POLICY_DIRECTIONS]; /* NULL: it takes no such flows */
+};
+
+struct selection;
+
+/* Add the chains that take flows of @subject, in order. */
+void select_chains(const struct mk_policies *policies, struct selection *selection,
+		   const struct subject *subject, enum mk_policy_direction direction);
+/* In which directions may a chain hold a pod of @space? */
+uint32_t chain_directions(const struct mk_policies *policies, const struct space *space);
+bool has_holding_chains(const struct mk_policies *policies);
+void chains_release(struct mk_policies *policies);
 
 /* ---- keys.c ---------------------------------------------------------------------------------- */
 
@@ -309,6 +344,7 @@ struct set_ {
 	bool fresh; /* no class has been looked at */
 	bool released; /* it was out of use when mk_policies_release() was called */
 	bool has_selectors, has_names;
+	bool has_policies; /* not only chains */
 	struct content **contents;
 	size_t content_count;
 	struct set_rule *rules; /* rule number N is rules[N - 1] */
@@ -329,6 +365,7 @@ struct selection {
 	struct content **contents;
 	size_t count, room, rule_count;
 };
+void selection_add(struct selection *selection, struct content *content);
 /* Find or make the set of @selection for @subject, and count one reference. */
 struct set_ *set_get(struct mk_policies *policies, const struct selection *selection,
 		     const struct subject *subject, enum mk_policy_direction direction);
@@ -406,6 +443,11 @@ struct mk_policies {
 	size_t audited_policies;
 	bool enforced; /* policies were in force when subjects were decided last */
 	bool cluster_changed; /* the namespaces that they select may have changed */
+
+	struct chain *chains; /* by precedence */
+	size_t chain_count;
+	uint64_t chains_digest;
+	struct mk_cidr pod_ranges[MK_FAMILIES];
 
 	struct subject *subjects;
 	struct sandbox *sandboxes;

@@ -103,14 +103,33 @@ static void find_nodes(const struct mk_model *model, const struct mk_policy_rule
 	mk_ips_sort(search->ips, &search->count);
 }
 
+/* All addresses but the pods'. */
+static void add_outside(struct store *store, const struct mk_policies *policies, struct rule *rule)
+{
+	static const sa_family_t families[MK_FAMILIES] = { AF_INET, AF_INET6 };
+
+	for (int i = 0; i < MK_FAMILIES; i++) {
+		struct block *block = &rule->blocks[rule->block_count++];
+		const struct mk_cidr *pods = &policies->pod_ranges[mk_family_index(families[i])];
+
+		block->cidr.ip.family = families[i];
+		if (pods->ip.family != families[i])
+			continue;
+		block->except = store_new(store, sizeof(*block->except));
+		*block->except = mk_cidr_network(pods);
+		block->except_count = 1;
+	}
+}
+
 /* @from is the rule in the model, whose selectors of nodes have the model's texts. */
-static void find_blocks(struct store *store, const struct mk_model *model, struct rule *rule,
+static void find_blocks(struct store *store, struct mk_policies *policies, struct rule *rule,
 			const struct mk_policy_rule_object *from)
 {
 	struct node_search search = { 0 };
 
-	find_nodes(model, from, &search);
-	rule->blocks = store_new(store, (from->peer_count + search.count) * sizeof(*rule->blocks));
+	find_nodes(policies->model, from, &search);
+	rule->blocks = store_new(store, (MK_FAMILIES * from->peer_count + search.count) *
+						sizeof(*rule->blocks));
 	for (size_t i = 0; i < rule->of->peer_count; i++) {
 		const struct mk_policy_peer_object *peer = &rule->of->peers[i];
 
@@ -119,6 +138,8 @@ static void find_blocks(struct store *store, const struct mk_model *model, struc
 				(struct block){ .cidr = mk_cidr_network(&peer->cidr),
 						.except = peer->except,
 						.except_count = peer->except_count };
+		if (peer->kind == MK_PEER_OUTSIDE)
+			add_outside(store, policies, rule);
 	}
 	for (size_t i = 0; i < search.count; i++)
 		rule->blocks[rule->block_count++].cidr = (struct mk_cidr){
@@ -128,7 +149,7 @@ static void find_blocks(struct store *store, const struct mk_model *model, struc
 	free(search.ips);
 }
 
-static void make_rule(struct content *content, const struct mk_model *model, struct rule *rule,
+static void make_rule(struct content *content, struct mk_policies *policies, struct rule *rule,
 		      const struct mk_policy_rule_object *from)
 {
 	rule->of = copy_rule(&content->store, from);
@@ -140,14 +161,14 @@ static void make_rule(struct content *content, const struct mk_model *model, str
 		rule->has_selectors |= from->peers[i].kind == MK_PEER_SELECTORS;
 	for (size_t i = 0; i < from->port_count; i++)
 		rule->has_names |= from->ports[i].valid && from->ports[i].name;
-	find_blocks(&content->store, model, rule, from);
+	find_blocks(&content->store, policies, rule, from);
 	content->has_selectors |= rule->has_selectors;
 	content->has_names |= rule->has_names;
 }
 
 /* ---- digest ---------------------------------------------------------------------------------- */
 
-static void put_selector(struct bytes *bytes, const struct mk_selector *selector)
+void bytes_put_selector(struct bytes *bytes, const struct mk_selector *selector)
 {
 	bytes_put_number(bytes, selector->count);
 	for (size_t i = 0; i < selector->count; i++) {
@@ -164,9 +185,9 @@ static void put_selector(struct bytes *bytes, const struct mk_selector *selector
 static void put_peer(struct bytes *bytes, const struct mk_policy_peer_object *peer)
 {
 	bytes_put_number(bytes, (uint64_t)peer->kind << 1 | peer->has_namespaces);
-	put_selector(bytes, &peer->namespaces);
-	put_selector(bytes, &peer->pods);
-	put_selector(bytes, &peer->nodes);
+	bytes_put_selector(bytes, &peer->namespaces);
+	bytes_put_selector(bytes, &peer->pods);
+	bytes_put_selector(bytes, &peer->nodes);
 }
 
 void bytes_put_block(struct bytes *bytes, const struct block *block)
@@ -203,8 +224,9 @@ static uint64_t digest(const struct content *content, const uint8_t *hash_key)
 {
 	cleanup_bytes struct bytes bytes = { 0 };
 
-	bytes_put_number(&bytes, (uint64_t)content->audited << 8 | (uint64_t)content->tier << 1 |
-					 content->direction);
+	bytes_put_number(&bytes, (uint64_t)content->chain_id << 16 |
+					 (uint64_t)content->audited << 8 |
+					 (uint64_t)content->tier << 1 | content->direction);
 	bytes_put_text(&bytes, content->namespace_);
 	bytes_put_text(&bytes, content->name);
 	bytes_put_number(&bytes, content->rule_count);
@@ -225,30 +247,37 @@ static const struct mk_policy_rules *rules_of(const struct mk_model *model,
 	return &mk_model_cluster_policy(model, policy->name)->rules[direction];
 }
 
-struct content *content_of(struct mk_policies *policies, struct policy *policy,
-			   enum mk_policy_direction direction)
+struct content *content_new(struct mk_policies *policies, const struct content *head,
+			    const struct mk_policy_rules *from)
 {
-	const struct mk_policy_rules *from;
-	struct content *content = policy->content[direction];
+	struct content *content = memory_new(sizeof(*content));
 
-	if (content)
-		return content;
-	from = rules_of(policies->model, policy, direction);
-	content = memory_new(sizeof(*content));
+	*content = *head;
 	content->store.texts = &policies->texts;
 	content->references = 1;
-	content->direction = direction;
-	content->tier = policy->tier;
-	content->audited = policy->audited;
-	content->namespace_ = store_text(&content->store, policy->namespace_);
-	content->name = store_text(&content->store, policy->name);
+	content->namespace_ = store_text(&content->store, head->namespace_);
+	content->name = store_text(&content->store, head->name);
 	content->rule_count = from->count;
 	content->rules = store_new(&content->store, from->count * sizeof(*content->rules));
 	for (size_t i = 0; i < from->count; i++)
-		make_rule(content, policies->model, &content->rules[i], &from->of[i]);
+		make_rule(content, policies, &content->rules[i], &from->of[i]);
 	content->digest = digest(content, policies->hash_key);
-	policy->content[direction] = content;
 	return content;
+}
+
+struct content *content_of(struct mk_policies *policies, struct policy *policy,
+			   enum mk_policy_direction direction)
+{
+	const struct content head = { .direction = direction,
+				      .tier = policy->tier,
+				      .audited = policy->audited,
+				      .namespace_ = policy->namespace_,
+				      .name = policy->name };
+
+	if (!policy->content[direction])
+		policy->content[direction] =
+			content_new(policies, &head, rules_of(policies->model, policy, direction));
+	return policy->content[direction];
 }
 
 void content_put(struct content *content)

@@ -187,27 +187,52 @@ static json_object *describe_rule(const struct set_rule *numbered, size_t number
 	return to;
 }
 
+static json_object *describe_chain(const struct set_rule *numbered, size_t number)
+{
+	const struct mk_policy_rule_object *rule = numbered->rule->of;
+	json_object *to = json_object_new_object();
+
+	json_object_object_add(to, "number", json_object_new_int64((int64_t)number));
+	json_object_object_add(to, "chain", policy_name(numbered->content));
+	json_object_object_add(to, "id", json_object_new_int(numbered->content->chain_id));
+	json_object_object_add(to, "peers", peers_of(rule));
+	json_object_object_add(to, "ports", ports_of(rule));
+	return to;
+}
+
+static void add_if_any(json_object *to, const char *key, json_object *list)
+{
+	if (json_object_array_length(list) > 0)
+		json_object_object_add(to, key, list);
+	else
+		json_object_put(list);
+}
+
 static json_object *describe_set(const struct set_ *set)
 {
 	json_object *to = json_object_new_object(), *names = json_object_new_array(),
-		    *audited = json_object_new_array(), *rules = json_object_new_array();
+		    *audited = json_object_new_array(), *rules = json_object_new_array(),
+		    *chains = json_object_new_array();
 
 	json_object_object_add(
 		to, "direction",
 		json_object_new_string(set->direction == MK_POLICY_INGRESS ? "ingress" : "egress"));
 	for (size_t i = 0; i < set->content_count; i++) {
+		if (set->contents[i]->tier == TIER_CHAIN)
+			continue;
 		json_object_array_add(names, policy_name(set->contents[i]));
 		if (set->contents[i]->audited)
 			json_object_array_add(audited, policy_name(set->contents[i]));
 	}
 	for (size_t i = 0; i < set->rule_count; i++)
-		json_object_array_add(rules, describe_rule(&set->rules[i], i + 1));
+		if (set->rules[i].content->tier == TIER_CHAIN)
+			json_object_array_add(chains, describe_chain(&set->rules[i], i + 1));
+		else
+			json_object_array_add(rules, describe_rule(&set->rules[i], i + 1));
 	json_object_object_add(to, "policies", names);
-	if (json_object_array_length(audited) > 0)
-		json_object_object_add(to, "audited", audited);
-	else
-		json_object_put(audited);
+	add_if_any(to, "audited", audited);
 	json_object_object_add(to, "rules", rules);
+	add_if_any(to, "chains", chains);
 	return to;
 }
 

@@ -36,6 +36,7 @@ struct mk_policies *mk_policies_new(const struct mk_model *model, const struct m
 	policies->model = model;
 	memcpy(policies->hash_key, view->hash_key, sizeof(policies->hash_key));
 	policies->audit = view->audit;
+	memcpy(policies->pod_ranges, view->pod_ranges, sizeof(policies->pod_ranges));
 	policies->all_marked = policies->changed = true;
 	policies->kept_store.texts = &policies->texts;
 	for (int i = 0; i < ROW_KINDS; i++)
@@ -260,7 +261,7 @@ enum mk_policy_wants mk_policies_want(struct mk_policies *policies)
 	const struct set_ *set, *next;
 
 	bring_up_to_date(policies);
-	if (!policies->policies)
+	if (!policies->policies && !policies->chains)
 		return MK_WANTS_NO_PODS;
 	HASH_ITER(hh, policies->sets, set, next)
 		if (set->has_selectors || (set->has_names && set->direction == MK_POLICY_EGRESS))
@@ -277,14 +278,22 @@ void mk_policies_figures(const struct mk_policies *policies, struct mk_policy_fi
 		.classes = HASH_COUNT(policies->classes),
 		.policies = HASH_COUNT(policies->policies),
 		.audited_policies = policies->audited_policies,
+		.chains = policies->chain_count,
+		.holds = has_policies_in_force(policies),
 	};
 	HASH_ITER(hh, policies->subjects, subject, next) {
-		bool isolated = false, enforced = false;
+		bool isolated = false, enforced = false, chained = false;
 
 		for (int i = 0; i < MK_POLICY_DIRECTIONS; i++) {
+			const struct set_ *set = subject->set[i];
+
+			chained |= set && set->id & MK_SET_HAS_CHAINS;
+			if (set && !set->has_policies)
+				continue;
 			isolated |= subject->ids[i] != MK_SET_OPEN;
-			enforced |= mk_set_enforces(subject->ids[i]);
+			enforced |= mk_set_enforces(subject->ids[i] & ~MK_SET_HAS_CHAINS);
 		}
+		figures->chained_pods += chained;
 		figures->isolated_pods += isolated;
 		figures->audited_pods += isolated && !enforced;
 		figures->open_pods += !isolated;
@@ -301,6 +310,7 @@ void mk_policies_free(struct mk_policies *policies)
 	sets_release(policies);
 	classes_release(policies);
 	subjects_release(policies);
+	chains_release(policies);
 	cluster_release(policies);
 	for (int i = 0; i < ROW_KINDS; i++)
 		rows_release(&policies->rows[i]);

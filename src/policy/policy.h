@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/policy/policy.h - compile the cluster's policies into the rows of the policy tables, for the
- * pods of this node. Pure: no I/O, no kernel, no globals. The rules: test/policy/README.md.
+/* src/policy/policy.h - compile the cluster's policies and service function chains into the rows of
+ * the policy tables, for the pods of this node. Pure: no I/O, no kernel, no globals. The rules: test/policy/README.md.
  *
  * The result is a set of rows. Each call of mk_policies_compile() brings the rows up to date with
  * what changed in the model, and reports the difference. Rows of one set or table of ports never
@@ -17,6 +17,7 @@
 #include "monokube/abi.h"
 #include "base/error.h"
 #include "base/ip.h"
+#include "cluster/model/chain.h"
 #include "cluster/model/model.h"
 #include "cluster/model/policy.h"
 
@@ -34,6 +35,14 @@ struct mk_policy_view {
 	 * cannot be chosen to give two classes one name. */
 	uint8_t hash_key[16];
 	bool audit; /* all policies count as audited: nothing is dropped, and no pod is pending */
+	/* Ranges of the pods' addresses: not outside, for a chain. AF_UNSPEC: none. */
+	struct mk_cidr pod_ranges[MK_FAMILIES];
+};
+
+/* A chain and its key in map sfc_chains, which is not 0. */
+struct mk_policy_chain {
+	const struct mk_chain *chain;
+	uint16_t id;
 };
 
 /* Addresses that nodes use inside the overlay (rule 15). */
@@ -122,6 +131,12 @@ mk_must_check int mk_policies_set_nodes(struct mk_policies *policies,
 					const struct mk_policy_node_address *addresses,
 					size_t count, struct mk_error *err);
 
+/* Set all chains whose entries are in map sfc_chains; copies them. Flows that no chain of these
+ * takes are in no chain. The same chains again change nothing. */
+mk_must_check int mk_policies_set_chains(struct mk_policies *policies,
+					 const struct mk_policy_chain *chains, size_t count,
+					 struct mk_error *err);
+
 /* What classes have besides what is in use: `keys` of the former agent's mk_policies_describe(),
  * until its sets are replaced. Classes then only become finer, never merge. */
 mk_must_check int mk_policies_keep_keys(struct mk_policies *policies, const char *const *keys,
@@ -145,7 +160,7 @@ void mk_policies_written(struct mk_policies *policies);
 
 /* Which Pods does the compiler need? */
 enum mk_policy_wants {
-	MK_WANTS_NO_PODS, /* there are no policies */
+	MK_WANTS_NO_PODS, /* there are no policies and no chains */
 	MK_WANTS_OWN_PODS, /* of this node */
 	MK_WANTS_ALL_PODS, /* a set has selectors of peers */
 };
@@ -165,6 +180,9 @@ struct mk_policy_figures {
 	size_t sets, classes, isolated_pods, open_pods, policies;
 	size_t audited_policies; /* among @policies */
 	size_t audited_pods; /* among @isolated_pods: only audited policies apply to them */
+	size_t chains;
+	size_t chained_pods; /* a chain takes flows of them; @open_pods may be among these */
+	bool holds; /* a policy is in force, or a chain that holds pods until they are known */
 };
 void mk_policies_figures(const struct mk_policies *policies, struct mk_policy_figures *figures);
 

@@ -30,7 +30,7 @@ struct flattening {
 	size_t piece_count;
 	struct mk_policy_port *verdicts;
 	/* Per tier, in force and audited: the next piece without a verdict. */
-	size_t *next[MK_TIER_BASELINE + 1][2];
+	size_t *next[TIER_CHAIN + 1][2];
 };
 
 /* ---- spans ----------------------------------------------------------------------------------- */
@@ -133,10 +133,30 @@ static size_t piece_at(const struct flattening *flat, uint32_t port)
 	return low;
 }
 
-static void set_verdict(struct mk_policy_verdict *verdict, enum mk_policy_tier tier,
-			uint16_t number, enum mk_policy_action action)
+static enum mk_policy_action action_of(const struct set_rule *rule)
 {
-	if (tier == MK_TIER_ADMIN) {
+	return rule->rule->extent == RULE_ALWAYS ? MK_POLICY_DENY : rule->rule->action;
+}
+
+/* Does the rule count in the verdict in force, or in the one with the audited policies? */
+static bool counts(const struct set_rule *rule, bool audited, uint64_t set)
+{
+	if (rule->content->tier == TIER_CHAIN)
+		return !audited;
+	return audited ? set & MK_SET_AUDITS : !rule->content->audited;
+}
+
+static void set_verdict(struct mk_policy_port *port, bool audited, const struct set_rule *rule,
+			uint16_t number)
+{
+	struct mk_policy_verdict *verdict = audited ? &port->audited : &port->in_force;
+	enum mk_policy_tier tier = rule->content->tier;
+	enum mk_policy_action action = action_of(rule);
+
+	if (tier == TIER_CHAIN) {
+		port->chain = rule->content->chain_id;
+		port->chain_rule = number;
+	} else if (tier == MK_TIER_ADMIN) {
 		verdict->admin = number;
 		verdict->admin_action = (uint8_t)action;
 	} else if (tier == MK_TIER_BASELINE) {
@@ -160,22 +180,6 @@ static size_t next_free(size_t *next, size_t piece)
 	return found;
 }
 
-static enum mk_policy_action action_of(const struct set_rule *rule)
-{
-	return rule->rule->extent == RULE_ALWAYS ? MK_POLICY_DENY : rule->rule->action;
-}
-
-/* Does the rule count in the verdict in force, or in the one with the audited policies? */
-static bool counts(const struct set_rule *rule, bool audited, uint64_t set)
-{
-	return audited ? set & MK_SET_AUDITS : !rule->content->audited;
-}
-
-static struct mk_policy_verdict *verdict_of(struct mk_policy_port *port, bool audited)
-{
-	return audited ? &port->audited : &port->in_force;
-}
-
 /* Rule 49: spans are in the order of rules, so a piece keeps the first one of each tier. */
 static void paint(struct flattening *flat, const struct span *span, bool audited)
 {
@@ -187,16 +191,21 @@ static void paint(struct flattening *flat, const struct span *span, bool audited
 		return;
 	for (size_t i = next_free(next, piece_at(flat, span->first)); i < end;
 	     i = next_free(next, i)) {
-		set_verdict(verdict_of(&flat->verdicts[i], audited), tier, span->number,
-			    action_of(rule));
+		set_verdict(&flat->verdicts[i], audited, rule, span->number);
 		next[i] = i + 1;
 	}
+}
+
+/* Only a set with chains needs what they would cost all others. */
+static enum mk_policy_tier last_tier(const struct flattening *flat)
+{
+	return flat->set->id & MK_SET_HAS_CHAINS ? TIER_CHAIN : MK_TIER_BASELINE;
 }
 
 static void paint_all(struct flattening *flat)
 {
 	flat->verdicts = memory_new(flat->piece_count * sizeof(*flat->verdicts));
-	for (int tier = MK_TIER_ADMIN; tier <= MK_TIER_BASELINE; tier++)
+	for (enum mk_policy_tier tier = MK_TIER_ADMIN; tier <= last_tier(flat); tier++)
 		for (int audited = 0; audited < 2; audited++) {
 			size_t *next = memory_new((flat->piece_count + 1) * sizeof(*next));
 
@@ -230,6 +239,8 @@ static void put_row(struct flattening *flat, uint8_t prefix_bits, uint32_t port,
 	row->port = (uint16_t)port;
 	row->verdict = verdict->in_force;
 	row->audited = verdict->audited;
+	row->chain = verdict->chain;
+	row->chain_rule = verdict->chain_rule;
 }
 
 /* Write what differs from @around in the ports that begin with @bits bits of @first. */
@@ -264,7 +275,7 @@ static void release_pieces(struct flattening *flat)
 {
 	free(flat->starts);
 	free(flat->verdicts);
-	for (int tier = MK_TIER_ADMIN; tier <= MK_TIER_BASELINE; tier++)
+	for (enum mk_policy_tier tier = MK_TIER_ADMIN; tier <= last_tier(flat); tier++)
 		for (int audited = 0; audited < 2; audited++)
 			free(flat->next[tier][audited]);
 }
@@ -299,8 +310,7 @@ static struct mk_policy_port base_verdict(const struct flattening *flat)
 			continue;
 		for (int audited = 0; audited < 2; audited++)
 			if (counts(rule, audited, flat->set->id))
-				set_verdict(verdict_of(&base, audited), rule->content->tier,
-					    (uint16_t)(i + 1), action_of(rule));
+				set_verdict(&base, audited, rule, (uint16_t)(i + 1));
 	}
 	return base;
 }

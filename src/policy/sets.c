@@ -99,14 +99,17 @@ static bool rule_has_class(const struct set_rule *numbered, const struct class_ 
 	return false;
 }
 
-/* Rules 17 and 55: an unknown pod matches no selector, but where a Deny has selectors. */
+/* Rules 17 and 55: an unknown pod matches no selector, but where a Deny has selectors. A chain takes
+ * it, because no flow may pass by the chain's functions until its peer is known. */
 static bool rule_has_unknown(const struct set_rule *numbered)
 {
 	const struct rule *rule = numbered->rule;
 
 	if (rule->extent != RULE_MATCHES)
 		return rule->extent == RULE_ALWAYS;
-	return rule->of->peer_count == 0 || (rule->action == MK_POLICY_DENY && rule->has_selectors);
+	if (rule->action == MK_POLICY_DENY || numbered->content->tier == TIER_CHAIN)
+		return rule->of->peer_count == 0 || rule->has_selectors;
+	return rule->of->peer_count == 0;
 }
 
 static uint8_t *clear_bits(struct mk_policies *policies, const struct set_ *set)
@@ -349,6 +352,8 @@ static uint64_t flags_of_content(const struct content *content)
 {
 	uint64_t flags = content->audited ? MK_SET_AUDITS : 0;
 
+	if (content->tier == TIER_CHAIN)
+		flags |= MK_SET_HAS_CHAINS;
 	if (content->tier == MK_TIER_NETWORK_POLICY)
 		flags |= MK_SET_AUDIT_ISOLATES | (content->audited ? 0 : MK_SET_ISOLATES);
 	for (size_t i = 0; i < content->rule_count; i++)
@@ -364,7 +369,8 @@ static uint64_t flags_of(const struct selection *selection)
 
 	for (size_t i = 0; i < selection->count; i++) {
 		flags |= flags_of_content(selection->contents[i]);
-		enforces |= !selection->contents[i]->audited;
+		enforces |= !selection->contents[i]->audited &&
+			    selection->contents[i]->tier != TIER_CHAIN;
 	}
 	if (!(flags & MK_SET_AUDITS))
 		return flags & ~MK_SET_AUDIT_ISOLATES;
@@ -398,6 +404,7 @@ static void number_rules(struct set_ *set)
 	for (size_t i = 0; i < set->content_count; i++) {
 		const struct content *content = set->contents[i];
 
+		set->has_policies |= content->tier != TIER_CHAIN;
 		set->has_selectors |= content->has_selectors;
 		set->has_names |= content->has_names;
 		for (size_t j = 0; j < content->rule_count; j++)

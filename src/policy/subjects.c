@@ -203,6 +203,14 @@ void sandbox_addresses_changed(struct mk_policies *policies, const struct subjec
 
 /* ---- what applies ---------------------------------------------------------------------------- */
 
+void selection_add(struct selection *selection, struct content *content)
+{
+	selection->contents = memory_grow(selection->contents, selection->count, &selection->room,
+					  sizeof(struct content *));
+	selection->contents[selection->count++] = content;
+	selection->rule_count += content->rule_count;
+}
+
 static void select_policy(struct mk_policies *policies, struct selection *selection,
 			  struct policy *policy, const struct subject *subject,
 			  enum mk_policy_direction direction)
@@ -211,10 +219,7 @@ static void select_policy(struct mk_policies *policies, struct selection *select
 		return;
 	if (!policy->space && !mk_selector_matches(&policy->namespaces, &subject->space->labels))
 		return;
-	selection->contents = memory_grow(selection->contents, selection->count, &selection->room,
-					  sizeof(struct content *));
-	selection->contents[selection->count] = content_of(policies, policy, direction);
-	selection->rule_count += selection->contents[selection->count++]->rule_count;
+	selection_add(selection, content_of(policies, policy, direction));
 }
 
 static void select_tier(struct mk_policies *policies, struct selection *selection,
@@ -238,10 +243,11 @@ static void select_policies(struct mk_policies *policies, struct selection *sele
 	DL_FOREACH(subject->space->policies, policy)
 		select_policy(policies, selection, policy, subject, direction);
 	select_tier(policies, selection, MK_TIER_BASELINE, subject, direction);
+	select_chains(policies, selection, subject, direction);
 }
 
 /* Rules 37, 38 and 42: what applies to a pod is not known before its object and its namespace. If
- * no policy in force can select the pod, it is open. */
+ * no policy in force can select the pod and no chain holds it, it is open. */
 static bool is_pending(const struct mk_policies *policies, const struct subject *subject)
 {
 	if (subject->known && subject->space->known)
@@ -263,7 +269,7 @@ static struct set_ *decide_set(struct mk_policies *policies, const struct subjec
 	if (subject->known && subject->space->known)
 		select_policies(policies, &selection, subject, direction);
 	if (selection.rule_count > RULES_MAX)
-		*id = policies->audit ? MK_SET_OPEN : MK_SET_PENDING;
+		*id = policies->audit && !policies->chains ? MK_SET_OPEN : MK_SET_PENDING;
 	else if (selection.count > 0)
 		set = set_get(policies, &selection, subject, direction);
 	if (set)

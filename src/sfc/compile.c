@@ -46,8 +46,8 @@ static void compile_chain(struct mk_sfc *sfc, struct mk_sfc_chain_object *chain)
 		.leaves_open_flows = chain->leaves_open_flows,
 	};
 
-	chain->number = take_functions(sfc, chain, &row) ? numbers_take(&sfc->chains, row.uid_hash)
-							 : 0;
+	chain->number =
+		take_functions(sfc, chain, &row) ? numbers_take(&sfc->chains, row.uid_hash) : 0;
 	if (chain->number)
 		sfc->chain_rows[chain->number] = row;
 }

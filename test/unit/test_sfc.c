@@ -167,8 +167,7 @@ START_TEST(test_states)
 
 	add_chain("a", "firewall", NULL);
 	for (const char *c = states[_i].replicas; *c; c++) {
-		struct mk_sfc_pod_object *pod =
-			add_pod(uids[c - states[_i].replicas], "firewall");
+		struct mk_sfc_pod_object *pod = add_pod(uids[c - states[_i].replicas], "firewall");
 
 		pod->ready = strchr("rdpe", *c) != NULL;
 		pod->deleting = strchr("dx", *c) != NULL;
@@ -179,9 +178,7 @@ START_TEST(test_states)
 	compile();
 	for (size_t i = 0; i < pod_count; i++) {
 		const struct mk_sfc_replica *row = &mk_sfc_rows(sfc)->replicas[pods[i].number].row;
-		char lost = !pods[i].number		 ? '-'
-			    : row->state == MK_SFC_LOST ? 'l'
-							 : 'k';
+		char lost = !pods[i].number ? '-' : row->state == MK_SFC_LOST ? 'l' : 'k';
 		unsigned slots = pods[i].number ? slots_of(function_of(0, 0), pods[i].number) : 0;
 
 		ck_assert_msg(lost == states[_i].lost[i], "%s: replica %zu is %c", name, i, lost);

@@ -7,7 +7,7 @@
 #include "base/time.h"
 #include "datapath/sfc/tables_internal.h"
 
-#define UNNAMED_S   60
+#define UNNAMED_S 60
 /* A session may move from one table to another and be missed by a pass, but not by so many. */
 #define PATH_PASSES 3
 
