@@ -697,8 +697,8 @@ struct mk_policy_port {
 	struct mk_policy_verdict in_force;
 	/* What it would be if no policy were audited. Zero in a set without MK_SET_AUDITS. */
 	struct mk_policy_verdict audited;
-	/* The first chain that takes the flow: its key in map sfc_chains, and the number of its rule
-	 * in the set. 0: none. Of a pod's and its address's, the lower number decides. */
+	/* The first chain that takes the flow: its key in map sfc_chains, and its rule's number in
+	 * the set. 0: none. Of a pod's and its address's, the lower number decides. */
 	__u16 chain, chain_rule;
 	__u32 pad;
 };
