@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/netlink/netlink.h"
 #include "datapath/maps/pin.h"
+#include "monokube/sfc.h"
 #include "pod/cni/cni.h"
 #include "pod/endpoint/endpoint.h"
 #include "pod/endpoint/endpoint_internal.h"
@@ -85,6 +86,14 @@ static void pin_policy_tables(void)
 		       512, no_prealloc);
 }
 
+static void pin_chain_tables(void)
+{
+	pin_table("sfc_replicas", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct mk_sfc_replica),
+		  MK_SFC_REPLICAS);
+	pin_table_with("sfc_ports", BPF_MAP_TYPE_HASH, sizeof(__u32), sizeof(struct mk_sfc_port),
+		       MK_SFC_PORTS, BPF_F_NO_PREALLOC);
+}
+
 static void pin_tables(void)
 {
 	const size_t tuple = sizeof(struct mk_tuple), session = sizeof(struct mk_session);
@@ -101,6 +110,7 @@ static void pin_tables(void)
 	pin_table_with("pods_gone", BPF_MAP_TYPE_ARRAY, sizeof(__u32),
 		       sizeof(struct mk_pod_traffic), 1, BPF_F_MMAPABLE);
 	pin_policy_tables();
+	pin_chain_tables();
 	pin_table("sessions_young", BPF_MAP_TYPE_LRU_HASH, tuple, session, 4096);
 }
 

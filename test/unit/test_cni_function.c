@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "datapath/maps/pin.h"
+#include "datapath/maps/table.h"
 #include "pod/endpoint/function.h"
 #include "unit/cni_node.h"
 
@@ -249,6 +251,137 @@ START_TEST(test_again)
 }
 END_TEST
 
+/* ---- tables of chains ------------------------------------------------------------------------ */
+
+static void open_chains(sa_family_t family, struct mk_table *ports, struct mk_table *replicas)
+{
+	char dir[PATH_MAX];
+
+	ck_ok(mk_pin_dir(dir, BPF_DIR, family, &err));
+	ck_ok(mk_table_open(ports, dir, "sfc_ports", 4, sizeof(struct mk_sfc_port), &err));
+	ck_ok(mk_table_open(replicas, dir, "sfc_replicas", 4, sizeof(struct mk_sfc_replica), &err));
+}
+
+struct port_numbers {
+	uint32_t ifindex[MK_SFC_SIDES];
+};
+
+static int note_port(void *ctx, const struct mk_link *link)
+{
+	struct port_numbers *numbers = ctx;
+	enum mk_port_side side;
+
+	if (mk_port_of(link, NULL, &side))
+		numbers->ifindex[side] = (uint32_t)link->ifindex;
+	return 0;
+}
+
+/* The agent uses the ports as replica 5. */
+static struct port_numbers use_ports(sa_family_t family)
+{
+	cleanup_nl struct mk_nl *nl = mk_nl_open(&err);
+	cleanup_table struct mk_table ports = { 0 }, replicas = { 0 };
+	struct mk_sfc_replica row = { .uid_hash = 1, .state = MK_SFC_USABLE };
+	struct port_numbers numbers = { 0 };
+
+	open_chains(family, &ports, &replicas);
+	ck_ok(mk_nl_each_link(nl, note_port, &numbers, &err));
+	for (uint8_t side = 0; side < MK_SFC_SIDES; side++) {
+		struct mk_sfc_port port = { .replica = 5, .side = side };
+
+		row.ifindex[side] = numbers.ifindex[side];
+		ck_assert_uint_ne(numbers.ifindex[side], 0);
+		ck_ok(mk_table_put(&ports, &numbers.ifindex[side], &port, &err));
+	}
+	ck_ok(mk_table_put(&replicas, &(uint32_t){ 5 }, &row, &err));
+	return numbers;
+}
+
+static struct mk_sfc_replica replica_at(sa_family_t family, uint32_t number, size_t *port_count)
+{
+	cleanup_table struct mk_table ports = { 0 }, replicas = { 0 };
+	cleanup_free void *keys = NULL;
+	struct mk_sfc_replica row;
+
+	open_chains(family, &ports, &replicas);
+	ck_ok(mk_table_get(&replicas, &number, &row, &err));
+	ck_ok(mk_table_keys(&ports, &keys, port_count, &err));
+	return row;
+}
+
+static void ck_forgotten(sa_family_t family)
+{
+	size_t count;
+	struct mk_sfc_replica row = replica_at(family, 5, &count);
+
+	ck_assert_uint_eq(row.ifindex[MK_SFC_INSIDE], 0);
+	ck_assert_uint_eq(row.ifindex[MK_SFC_OUTSIDE], 0);
+	ck_assert_uint_eq(row.uid_hash, 1);
+	ck_assert_uint_eq(count, 0);
+}
+
+/* DEL and GC, without an agent, in both families. */
+static const struct {
+	const char *verb, *container, *fields;
+} removals[] = {
+	{ "DEL", "a", "" },
+	{ "GC", "", ",\"cni.dev/valid-attachments\":[]" },
+};
+
+START_TEST(test_chains_forget)
+{
+	const char *container = removals[_i].container;
+
+	add_function("a", ANNOTATIONS(PORTS("Inline")));
+	use_ports(AF_INET);
+	use_ports(AF_INET6);
+	ck_assert_int_eq(call(removals[_i].verb, container, *container ? netns_path("a") : "",
+			      "1.1.0", removals[_i].fields),
+			 0);
+	ck_forgotten(AF_INET);
+	ck_forgotten(AF_INET6);
+}
+END_TEST
+
+/* Another pod has got the replica's number: its entry stays. */
+START_TEST(test_number_of_another)
+{
+	cleanup_table struct mk_table ports = { 0 }, replicas = { 0 };
+	struct mk_sfc_replica row = { .uid_hash = 2, .ifindex = { 9001, 9002 } };
+	size_t count;
+
+	add_function("a", ANNOTATIONS(PORTS("Inline")));
+	use_ports(AF_INET);
+	open_chains(AF_INET, &ports, &replicas);
+	ck_ok(mk_table_put(&replicas, &(uint32_t){ 5 }, &row, &err));
+	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.1.0", ""), 0);
+	ck_assert_uint_eq(replica_at(AF_INET, 5, &count).ifindex[MK_SFC_OUTSIDE], 9002);
+	ck_assert_uint_eq(count, 0);
+}
+END_TEST
+
+/* Namespaces went without DEL, then the kernel gives their devices' numbers to a new port. */
+START_TEST(test_number_again)
+{
+	cleanup_table struct mk_table ports_ = { 0 }, replicas = { 0 };
+	cleanup_nl struct mk_nl *nl = mk_nl_open(&err);
+	const struct mk_sfc_port stale = { .replica = 5 };
+	struct port_numbers numbers = { 0 };
+	struct mk_sfc_port port;
+
+	open_chains(AF_INET, &ports_, &replicas);
+	for (uint32_t ifindex = 1; ifindex < 100; ifindex++)
+		ck_ok(mk_table_put(&ports_, &ifindex, &stale, &err));
+	add_function("a", ANNOTATIONS(PORTS("Inline")));
+	ck_ok(mk_nl_each_link(nl, note_port, &numbers, &err));
+	for (size_t side = 0; side < MK_SFC_SIDES; side++) {
+		ck_assert_uint_lt(numbers.ifindex[side], 100);
+		ck_assert_int_eq(mk_table_get(&ports_, &numbers.ifindex[side], &port, NULL),
+				 -ENOENT);
+	}
+}
+END_TEST
+
 /* ---- CHECK ----------------------------------------------------------------------------------- */
 
 static const struct {
@@ -382,6 +515,10 @@ UNIT_SUITE("cni_function")
 	tcase_add_test(tc, test_definitions);
 	tcase_add_test(tc, test_definition_alone);
 	tcase_add_test(tc, test_both_ways);
+	tcase_add_test(tc, test_number_again);
+	tcase_add_test(tc, test_number_of_another);
+	tc = cni_case_of(suite, "chains", NODE_IPV4 | NODE_IPV6);
+	tcase_add_loop_test(tc, test_chains_forget, 0, MK_ARRAY_SIZE(removals));
 	tc = cni_case_of(suite, "IPv6", NODE_IPV6);
 	tcase_add_test(tc, test_routed_ipv6);
 }

@@ -18,4 +18,9 @@ struct mk_mac mk_port_mac(enum mk_port_mode mode, enum mk_port_side side, bool i
 /* Is the device the host's end of a port? Then *@mode and *@side (NULL: not wanted) say which. */
 bool mk_port_of(const struct mk_link *link, enum mk_port_mode *mode, enum mk_port_side *side);
 
+/* The port's device @ifindex is about to be removed, or is new: let no chain use it, in any family.
+ * Its pod then counts as lost. It works without an agent. The tables are found by their pins below
+ * @bpf_dir; a missing one is no error. */
+mk_must_check int mk_port_forget(const char *bpf_dir, int ifindex, struct mk_error *err);
+
 #endif

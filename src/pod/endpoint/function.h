@@ -59,6 +59,9 @@ mk_must_check int mk_cni_ports_check(const struct mk_cni_port_site *site,
 mk_must_check int mk_cni_port_remove(const struct mk_cni_node *node, const char *container_id,
 				     const char *ifname, enum mk_port_side side,
 				     struct mk_error *err);
+/* The same for the port with this host's end. Chains stop using it before it goes. */
+mk_must_check int mk_cni_port_delete(const struct mk_cni_node *node, const struct mk_link *link,
+				     struct mk_error *err);
 /* Is this port's host end (mk_port_of()) one of this endpoint, whatever its prefix? */
 bool mk_cni_is_port_of(const struct mk_link *link, const char *container_id, const char *ifname);
 

@@ -181,7 +181,8 @@ static int make_pair(struct port_making *port, struct mk_cni_failure *failure)
 	return 0;
 }
 
-/* Set the host's end up last: its first frame finds the program. */
+/* Set the host's end up last: its first frame finds the program. Tables may have the number of this
+ * device from a device that was removed without DEL. */
 static int connect_host(const struct port_making *port, struct mk_error *err)
 {
 	const struct mk_cni_node *node = port->site->node;
@@ -197,7 +198,8 @@ static int connect_host(const struct port_making *port, struct mk_error *err)
 		return ret;
 	if (port->mode == MK_PORT_INLINE && mk_offload_checksums_off(port->host_name, err) < 0)
 		return -err->code;
-	ret = mk_pods_attach_port(node->pods, node->nl, port->host_ifindex, err);
+	ret = mk_port_forget(node->bpf_dir, port->host_ifindex, err);
+	ret = ret ?: mk_pods_attach_port(node->pods, node->nl, port->host_ifindex, err);
 	return ret ?: mk_nl_link_change(node->nl, port->host_ifindex, &up, err);
 }
 
@@ -260,9 +262,23 @@ int mk_cni_port_remove(const struct mk_cni_node *node, const char *container_id,
 		       enum mk_port_side side, struct mk_error *err)
 {
 	char name[IFNAMSIZ];
+	struct mk_link link;
+	int ret;
 
 	cni_port_name(node->veth_prefix, container_id, ifname, side, name);
-	return mk_nl_link_delete(node->nl, name, err);
+	ret = mk_nl_link_get(node->nl, name, &link, err);
+	if (ret < 0)
+		return ret == -ENODEV ? 0 : ret;
+	return mk_cni_port_delete(node, &link, err);
+}
+
+int mk_cni_port_delete(const struct mk_cni_node *node, const struct mk_link *link,
+		       struct mk_error *err)
+{
+	int ret = mk_port_forget(node->bpf_dir, link->ifindex, err);
+
+	ret = ret ?: mk_nl_link_delete(node->nl, link->name, err);
+	return ret == -ENODEV ? 0 : ret;
 }
 
 int cni_ports_remove(const struct mk_cni_node *node, const char *container_id, const char *ifname,
