@@ -80,6 +80,11 @@ static void on_cluster_policy_changed(void *ctx, const char *name)
 	on_policy_object(ctx, MK_KIND_CLUSTER_POLICY, "", name);
 }
 
+static void on_chain_changed(void *ctx, const char *namespace_, const char *name)
+{
+	on_policy_object(ctx, MK_KIND_CHAIN, namespace_, name);
+}
+
 static void on_service_changed(void *ctx, const char *namespace_, const char *name)
 {
 	struct mk_agent *agent = ctx;
@@ -186,6 +191,7 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 		.namespace_changed = on_namespace_changed,
 		.network_policy_changed = on_network_policy_changed,
 		.cluster_policy_changed = on_cluster_policy_changed,
+		.chain_changed = on_chain_changed,
 		.ctx = agent,
 	};
 

@@ -38,14 +38,26 @@ static const char *metadata_of(json_object *tree, const char *key)
 	return json_object_get_string(value);
 }
 
-/* Does the other list of Pods have a later version of this one? */
+static bool has_function_label(json_object *tree)
+{
+	json_object *metadata, *labels;
+
+	return json_object_object_get_ex(tree, "metadata", &metadata) &&
+	       json_object_object_get_ex(metadata, "labels", &labels) &&
+	       json_object_object_get_ex(labels, MK_FUNCTION_LABEL, NULL);
+}
+
+/* Does another list of Pods have a later version of this one? A function pod comes only from the
+ * list of function pods, until it has lost the label. */
 static bool is_outdated(const struct mk_kube *kube, const struct mk_resource *resource,
 			json_object *tree)
 {
+	const char *namespace_ = metadata_of(tree, "namespace"), *name = metadata_of(tree, "name");
 	uint64_t version = strtoull(metadata_of(tree, "resourceVersion"), NULL, 10), its_version;
 
-	return kube_other_has_pod(kube, resource, metadata_of(tree, "namespace"),
-				  metadata_of(tree, "name"), &its_version) &&
+	if (kube_is_function_pod(kube, resource, namespace_, name) && has_function_label(tree))
+		return true;
+	return kube_other_has_pod(kube, resource, namespace_, name, &its_version) &&
 	       its_version > version;
 }
 

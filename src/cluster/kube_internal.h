@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cluster/kube_internal.h - shared by kube.c, which follows what is always followed, and
- * kube_policies.c, which follows what network policies need. */
+ * kube_policies.c, which follows what network policies and service function chains need. */
 #ifndef MK_CLUSTER_KUBE_INTERNAL_H
 #define MK_CLUSTER_KUBE_INTERNAL_H
 
@@ -21,18 +21,21 @@ struct mk_kube {
 	mk_listed_fn *listed;
 	void *ctx;
 	bool told; /* listed() was called */
-	bool want_policies, told_policies, told_pods;
+	bool want_policies, want_functions, told_policies, told_pods, told_functions;
 	enum mk_source_pods want_pods;
 	uv_timer_t later; /* runs what must not run within libcurl */
 };
 
 mk_must_check int kube_follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error *err);
 
-/* Is @resource one of two that have Pods, and does the other one have this Pod? *@version: the
- * version there. */
+/* Is @resource one of those that have Pods, and does another one have this Pod? *@version: the
+ * latest version there. */
 bool kube_other_has_pod(const struct mk_kube *kube, const struct mk_resource *resource,
 			const char *namespace_, const char *name, uint64_t *version);
-/* Has more been read of what policies need than was reported? */
+/* Do the function pods have this Pod of @resource, another one? They are read with more members. */
+bool kube_is_function_pod(const struct mk_kube *kube, const struct mk_resource *resource,
+			  const char *namespace_, const char *name);
+/* Has more been read of what policies and chains need than was reported? */
 bool kube_policies_news(struct mk_kube *kube);
 
 #endif

@@ -125,6 +125,12 @@ void mk_source_want_pods(struct mk_source *source, enum mk_source_pods pods)
 		kube_want_pods(source->kube, pods);
 }
 
+void mk_source_want_functions(struct mk_source *source, bool wanted)
+{
+	if (source->kube)
+		kube_want_functions(source->kube, wanted);
+}
+
 bool mk_source_policies_listed(const struct mk_source *source)
 {
 	return source->kube ? kube_policies_listed(source->kube)
@@ -134,6 +140,12 @@ bool mk_source_policies_listed(const struct mk_source *source)
 bool mk_source_pods_listed(const struct mk_source *source)
 {
 	return source->kube ? kube_pods_listed(source->kube) : mk_cluster_dir_complete(source->dir);
+}
+
+bool mk_source_functions_listed(const struct mk_source *source)
+{
+	return source->kube ? kube_functions_listed(source->kube)
+			    : mk_cluster_dir_complete(source->dir);
 }
 
 /* ---- reports of this node: a directory ignores them ------------------------------------------ */

@@ -42,17 +42,20 @@ enum mk_source_pods {
 	MK_SOURCE_ALL_PODS, /* also all that have an address and are not finished */
 };
 
-/* Follow NetworkPolicies and ClusterNetworkPolicies, and Pods, or no longer: then their objects
- * vanish from the model. Nothing is followed before the first call. Do not call them within the
+/* Follow NetworkPolicies, ClusterNetworkPolicies and ServiceFunctionChains, and Pods, and function
+ * pods of all nodes, or no longer: then their objects vanish from the model. Nothing is followed before the first call. Do not call them within the
  * model's listener. When all that is wanted has been read, @listed of mk_source_start() is called
  * again, once. A directory always has all objects. */
 void mk_source_want_policies(struct mk_source *source, bool wanted);
 void mk_source_want_pods(struct mk_source *source, enum mk_source_pods pods);
+void mk_source_want_functions(struct mk_source *source, bool wanted);
 
 /* Has all that is wanted been read? false: the server refuses it, or the list is not complete yet.
- * A cluster without the resource ClusterNetworkPolicies has none of them. */
+ * A cluster without the resource ClusterNetworkPolicies or ServiceFunctionChains has none of
+ * them. */
 bool mk_source_policies_listed(const struct mk_source *source);
 bool mk_source_pods_listed(const struct mk_source *source);
+bool mk_source_functions_listed(const struct mk_source *source);
 
 /* This node's network works: pods may come. */
 void mk_source_ready(struct mk_source *source);

@@ -199,13 +199,12 @@ static uint64_t digest_all(const struct mk_policies *policies, struct chain *con
 	return count > 0 ? siphash(policies->hash_key, bytes.at, bytes.count) : 0;
 }
 
-int mk_policies_set_chains(struct mk_policies *policies, const struct mk_policy_chain *chains,
-			   size_t count, struct mk_error *err)
+void mk_policies_set_chains(struct mk_policies *policies, const struct mk_policy_chain *chains,
+			    size_t count)
 {
 	cleanup_free struct chain **list = memory_new(count * sizeof(struct chain *));
 	uint64_t all;
 
-	(void)err;
 	for (size_t i = 0; i < count; i++)
 		list[i] = chain_new(policies, &chains[i]);
 	qsort(list, count, sizeof(struct chain *), compare_chains);
@@ -213,7 +212,7 @@ int mk_policies_set_chains(struct mk_policies *policies, const struct mk_policy_
 	if (all == policies->chains_digest) {
 		for (size_t i = 0; i < count; i++)
 			chain_free(list[i]);
-		return 0;
+		return;
 	}
 	free_all(policies);
 	policies->chains_digest = all;
@@ -221,7 +220,6 @@ int mk_policies_set_chains(struct mk_policies *policies, const struct mk_policy_
 	for (size_t i = 0; i < count; i++)
 		DL_APPEND(policies->chains, list[i]);
 	concern(policies);
-	return 0;
 }
 
 void chains_release(struct mk_policies *policies)

@@ -133,9 +133,8 @@ mk_must_check int mk_policies_set_nodes(struct mk_policies *policies,
 
 /* Set all chains whose entries are in map sfc_chains; copies them. Flows that no chain of these
  * takes are in no chain. The same chains again change nothing. */
-mk_must_check int mk_policies_set_chains(struct mk_policies *policies,
-					 const struct mk_policy_chain *chains, size_t count,
-					 struct mk_error *err);
+void mk_policies_set_chains(struct mk_policies *policies, const struct mk_policy_chain *chains,
+			    size_t count);
 
 /* What classes have besides what is in use: `keys` of the former agent's mk_policies_describe(),
  * until its sets are replaced. Classes then only become finer, never merge. */

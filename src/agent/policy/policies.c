@@ -83,7 +83,9 @@ static void look_at_nameless(struct mk_node_policies *policies, const struct mk_
 void mk_node_policies_mark(struct mk_node_policies *policies, enum mk_kind what,
 			   const char *namespace_, const char *name)
 {
-	if (policies->compiler)
+	if (what == MK_KIND_CHAIN)
+		policies->chains_known = false;
+	else if (policies->compiler)
 		mk_policies_mark(policies->compiler, what, namespace_, name);
 	policies->settled = false;
 	if (what == MK_KIND_NETWORK_POLICY || what == MK_KIND_CLUSTER_POLICY)
@@ -103,6 +105,13 @@ void mk_node_policies_pod_changed(struct mk_node_policies *policies,
 		measures_changed(policies->measures);
 	if (policies->sandboxes && policies->sandboxes->nameless)
 		look_at_nameless(policies, pod);
+}
+
+void mk_node_policies_use_chains(struct mk_node_policies *policies, mk_chain_number_fn *number,
+				 void *ctx)
+{
+	policies->chain_number = number;
+	policies->chain_ctx = ctx;
 }
 
 /* Until the former agent's sets are out of use, classes have all keys that it used. */
@@ -149,6 +158,7 @@ static int begin(struct mk_node_policies *policies, struct mk_error *err)
 	ret = hash_key_read(core->config.state_dir, view.hash_key, err);
 	if (ret < 0)
 		return ret;
+	memcpy(view.pod_ranges, core->config.cluster.of, sizeof(view.pod_ranges));
 	policies->compiler = mk_policies_new(core->model, &view, err);
 	if (!policies->compiler)
 		return -ENOMEM;
@@ -277,14 +287,23 @@ static void say_masqueraded(const struct mk_node_policies *policies, size_t coun
 			    "in an ipBlock, or set masqueradeAll to false");
 }
 
+static void say_chains(struct mk_node_policies *policies, const struct mk_policy_figures *figures)
+{
+	if (policies->said_chains != figures->chains)
+		mk_log_info("service function chains in force chains=%zu chained=%zu",
+			    figures->chains, figures->chained_pods);
+	policies->said_chains = figures->chains;
+}
+
 static void say(struct mk_node_policies *policies)
 {
 	struct mk_policy_figures figures;
 
 	mk_policies_figures(policies->compiler, &figures);
-	set_listed(policies->node->core, figures.policies > figures.audited_policies
-						 ? MK_POLICY_LISTED_SOME
-						 : MK_POLICY_LISTED_NONE);
+	policies->holds = figures.holds;
+	set_listed(policies->node->core,
+		   figures.holds ? MK_POLICY_LISTED_SOME : MK_POLICY_LISTED_NONE);
+	say_chains(policies, &figures);
 	if (policies->said == figures.policies + 1)
 		return;
 	if (figures.policies || policies->said)
@@ -370,6 +389,44 @@ static int look(struct mk_node_policies *policies, struct mk_error *err)
 	return ret;
 }
 
+struct chain_list {
+	struct mk_node_policies *policies;
+	struct mk_policy_chain *of;
+	size_t count;
+	bool unknown; /* the number of one is not known yet */
+};
+
+static void add_chain(void *ctx, const struct mk_chain *chain)
+{
+	struct chain_list *list = ctx;
+	int number = list->policies->chain_number(list->policies->chain_ctx, chain->uid);
+
+	list->unknown |= number < 0;
+	if (number > 0)
+		list->of[list->count++] =
+			(struct mk_policy_chain){ .chain = chain, .id = (uint16_t)number };
+}
+
+/* Give the compiler all chains that have entries in the tables. Returns false until all numbers are
+ * known: no pod may seem to be in no chain. */
+static bool has_chains(struct mk_node_policies *policies)
+{
+	const struct mk_model *model = policies->node->core->model;
+	struct chain_list list = { .policies = policies };
+
+	if (policies->chains_known || !policies->chain_number)
+		return true;
+	list.of = calloc(mk_model_count(model, MK_KIND_CHAIN) + 1, sizeof(*list.of));
+	if (!list.of)
+		return false;
+	mk_model_each_chain(model, add_chain, &list);
+	policies->chains_known = !list.unknown;
+	if (!list.unknown)
+		mk_policies_set_chains(policies->compiler, list.of, list.count);
+	free(list.of);
+	return policies->chains_known;
+}
+
 /* Ask for the Pods that the policies need. Returns false until they are listed: a policy must not
  * apply before its peers are known. */
 static bool has_pods(struct mk_node_policies *policies)
@@ -401,13 +458,13 @@ static int follow(struct mk_node_policies *policies, struct mk_error *err)
 	int ret;
 
 	policies->settled = false;
-	if (core->config.policy_mode == MK_POLICIES_AUDITED)
+	if (core->config.policy_mode == MK_POLICIES_AUDITED && !policies->holds)
 		set_listed(core, MK_POLICY_LISTED_NONE); /* CNI ADD: no new pod is pending */
 	if (!mk_source_policies_listed(core->source))
 		return 0;
 	ret = begin(policies, err);
 	ret = ret ?: look(policies, err);
-	if (ret < 0 || !has_pods(policies))
+	if (ret < 0 || !has_chains(policies) || !has_pods(policies))
 		return ret;
 	measures_see_pods(policies->measures, core);
 	ret = write_tables(policies, err);

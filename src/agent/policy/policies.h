@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/policy/policies.h - this node's network policies: from the cluster's objects and the
- * sandboxes of this node, through the compiler, to the tables of each family. */
+/* src/agent/policy/policies.h - this node's network policies, and which flows its service function
+ * chains take: from the cluster's objects and the sandboxes of this node, through the compiler, to
+ * the tables of each family. */
 #ifndef MK_AGENT_POLICY_POLICIES_H
 #define MK_AGENT_POLICY_POLICIES_H
 
@@ -9,6 +10,10 @@
 #include "agent/node/own_node.h"
 #include "agent/report/metrics.h"
 #include "policy/policy.h"
+
+/* Return the key in map sfc_chains of the chain with @uid, whose entries are written. 0: it has
+ * none, and takes no flow. Negative: not known yet, so policies wait. */
+typedef int mk_chain_number_fn(void *ctx, const char *uid);
 
 struct mk_node_policies {
 	const struct mk_own_node *node;
@@ -26,6 +31,11 @@ struct mk_node_policies {
 	bool noted; /* ... and what is said about the policies of now */
 	struct measures *measures; /* NULL: networkPolicy is off */
 	struct denied *denied; /* NULL: logDenied or networkPolicy is off */
+	mk_chain_number_fn *chain_number; /* NULL: no chain takes a flow */
+	void *chain_ctx;
+	bool chains_known; /* the compiler has the chains of now */
+	bool holds; /* as last compiled: new pods wait until they are known */
+	size_t said_chains; /* as last logged */
 	size_t said; /* policies as last logged, plus 1; 0: the tables are not written yet */
 };
 
@@ -34,7 +44,11 @@ mk_must_check int mk_node_policies_start(struct mk_node_policies *policies,
 					 const struct mk_own_node *node, struct mk_error *err);
 void mk_node_policies_release(struct mk_node_policies *policies);
 
-/* A Pod changed, as for mk_policies_pod_changed(); another object, as for mk_policies_mark(). */
+/* Ask @number about each chain. After an answer of it has changed, mark a MK_KIND_CHAIN. */
+void mk_node_policies_use_chains(struct mk_node_policies *policies, mk_chain_number_fn *number,
+				 void *ctx);
+/* A Pod changed, as for mk_policies_pod_changed(); another object, as for mk_policies_mark(). All
+ * chains are looked at if one is marked. */
 void mk_node_policies_pod_changed(struct mk_node_policies *policies,
 				  const struct mk_pod_object *pod,
 				  const struct mk_pod_object *former);

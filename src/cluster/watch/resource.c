@@ -34,38 +34,26 @@ static const char *const unused_of_cidrs[] = { "metadata.managedFields", "metada
 /* One annotation is read, MK_POLICY_MODE_ANNOTATION. */
 static const char *const unused_of_policies[] = { "metadata.managedFields", "metadata.labels",
 						  "status", NULL };
-/* The first two lines are those of lists and of errors. */
+static const char *const unused_of_chains[] = { "metadata.managedFields", "metadata.annotations",
+						"metadata.labels", "status", NULL };
 static const char *const kept_of_namespaces[] = {
 	"apiVersion",	     "kind",	"metadata.resourceVersion",
 	"metadata.continue", "items",	"code",
 	"message",	     "details", "metadata.name",
 	"metadata.labels",   NULL
 };
-static const char *const kept_of_pods[] = { "apiVersion",
-					    "kind",
-					    "metadata.resourceVersion",
-					    "metadata.continue",
-					    "items",
-					    "code",
-					    "message",
-					    "details",
-					    "metadata.name",
-					    "metadata.namespace",
-					    "metadata.uid",
-					    "metadata.labels",
-					    "metadata.annotations.kubernetes.io/config.hash",
-					    "metadata.creationTimestamp",
-					    "metadata.deletionTimestamp",
-					    "spec.nodeName",
-					    "spec.hostNetwork",
-					    "spec.containers.ports",
-					    "spec.initContainers.ports",
-					    "spec.initContainers.restartPolicy",
-					    "status.phase",
-					    "status.podIP",
-					    "status.podIPs",
-					    "status.startTime",
-					    NULL };
+/* What is read of every Pod. The first two lines are those of lists and of errors. */
+#define KEPT_OF_PODS                                                                            \
+	"apiVersion", "kind", "metadata.resourceVersion", "metadata.continue", "items", "code", \
+		"message", "details", "metadata.name", "metadata.namespace", "metadata.uid",    \
+		"metadata.labels", "metadata.annotations.kubernetes.io/config.hash",            \
+		"metadata.creationTimestamp", "metadata.deletionTimestamp", "spec.nodeName",    \
+		"spec.hostNetwork", "spec.containers.ports", "spec.initContainers.ports",       \
+		"spec.initContainers.restartPolicy", "status.phase", "status.podIP",            \
+		"status.podIPs", "status.startTime"
+static const char *const kept_of_pods[] = { KEPT_OF_PODS, NULL };
+static const char *const kept_of_function_pods[] = { KEPT_OF_PODS, "status.conditions.type",
+						     "status.conditions.status", NULL };
 
 /* A server before 1.28 does not know the first term. */
 #define RUNNING "status.podIP!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -137,6 +125,18 @@ static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
 		.custom = true,
 		.unused = unused_of_policies,
 	},
+	/* Without remedy, because policies must not wait if the ClusterRole of an earlier version
+	 * lacks it. */
+	[MK_RESOURCE_CHAINS] = {
+		.name = "ServiceFunctionChains",
+		.api_version = "networking.monokube.io/v1alpha1",
+		.kind = "ServiceFunctionChain",
+		.path = "/apis/networking.monokube.io/v1alpha1/servicefunctionchains",
+		.model_kind = MK_KIND_CHAIN,
+		.optional = true,
+		.custom = true,
+		.unused = unused_of_chains,
+	},
 	[MK_RESOURCE_NAMESPACES] = {
 		.name = "Namespaces",
 		.api_version = "v1",
@@ -165,6 +165,16 @@ static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
 		.remedy = REMEDY,
 		.model_kind = MK_KIND_POD,
 		.kept = kept_of_pods,
+	},
+	[MK_RESOURCE_FUNCTION_PODS] = {
+		.name = "function pods",
+		.api_version = "v1",
+		.kind = "Pod",
+		.path = "/api/v1/pods",
+		.label_selector = MK_FUNCTION_LABEL,
+		.remedy = REMEDY,
+		.model_kind = MK_KIND_POD,
+		.kept = kept_of_function_pods,
 	},
 };
 

@@ -17,9 +17,11 @@ enum mk_resource_id {
 	/* Those of network policies, which are followed while they are wanted. */
 	MK_RESOURCE_NETWORK_POLICIES,
 	MK_RESOURCE_CLUSTER_POLICIES,
+	MK_RESOURCE_CHAINS, /* ServiceFunctionChains, which are followed with policies */
 	MK_RESOURCE_NAMESPACES,
 	MK_RESOURCE_OWN_PODS, /* of this node */
 	MK_RESOURCE_PODS, /* of the cluster, with an address of their own, not finished */
+	MK_RESOURCE_FUNCTION_PODS, /* of the cluster, only with the label of a function */
 	MK_RESOURCE_COUNT
 };
 

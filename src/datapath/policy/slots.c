@@ -234,7 +234,7 @@ static void begin(const struct mk_policy_sync *sync, uint32_t slot, const struct
 	claim(sync, slot, sandbox, sets, counts);
 }
 
-/* Returns true if the change may forbid something. A new pod must not inherit its predecessor's
+/* Returns true if the change may forbid something, or takes flows out of a chain. A new pod must not inherit its predecessor's
  * sessions, even if nothing applies to it: the other end may have a set. */
 static bool switch_pod(const struct mk_policy_sync *sync, uint32_t slot,
 		       const struct sandbox *sandbox, struct mk_policy_counts *counts)
@@ -247,12 +247,12 @@ static bool switch_pod(const struct mk_policy_sync *sync, uint32_t slot,
 		return true;
 	}
 	for (int i = 0; wanted && i < MK_POLICY_DIRECTIONS; i++) {
-		uint64_t set = wanted->set[i];
+		uint64_t set = wanted->set[i], former = get_set(sync, slot, i);
 
-		if (get_set(sync, slot, i) == set || is_blocked(sync, set))
+		if (former == set || is_blocked(sync, set))
 			continue;
 		put_set(sync, slot, i, set, counts);
-		forbids |= set != MK_SET_OPEN;
+		forbids |= set != MK_SET_OPEN || former & MK_SET_HAS_CHAINS;
 	}
 	return forbids;
 }
@@ -289,8 +289,10 @@ static void open_slots(const struct mk_policy_sync *sync, struct mk_policy_count
 {
 	for (uint32_t slot = 0; slot < sync->tables->pods.max_entries; slot++)
 		for (int i = 0; i < MK_POLICY_DIRECTIONS; i++)
-			if (get_set(sync, slot, i) != MK_SET_OPEN)
+			if (get_set(sync, slot, i) != MK_SET_OPEN) {
+				sync->raise[slot] |= get_set(sync, slot, i) & MK_SET_HAS_CHAINS;
 				put_set(sync, slot, i, MK_SET_OPEN, counts);
+			}
 }
 
 static void switch_pods(const struct mk_policy_sync *sync, struct mk_policy_counts *counts)
