@@ -172,6 +172,7 @@ static void objects(const void *values, const struct mk_metric *metric, text *ou
 		[MK_KIND_NAMESPACE] = "Namespace",
 		[MK_KIND_NETWORK_POLICY] = "NetworkPolicy",
 		[MK_KIND_CLUSTER_POLICY] = "ClusterNetworkPolicy",
+		[MK_KIND_CHAIN] = "ServiceFunctionChain",
 	};
 
 	for (size_t i = 0; i < MK_KIND_COUNT; i++)
