@@ -127,8 +127,10 @@ static void add_output(struct report *report, const char *name, const char *cons
 
 static void add_commands(struct report *report)
 {
-	static const char *const commands[] = { "status",   "check", "pods",	 "nodes", "drops",
-						"services", "nat",   "sessions", "policy" };
+	static const char *const commands[] = {
+		"status",   "check", "pods",	 "nodes",  "drops",
+		"services", "nat",   "sessions", "policy", "chains"
+	};
 	static const struct {
 		const char *name;
 		const char *argv[8];

@@ -24,6 +24,7 @@ int mk_cli_nat(int argc, char **argv);
 int mk_cli_nodes(int argc, char **argv);
 int mk_cli_pods(int argc, char **argv);
 int mk_cli_policy(int argc, char **argv);
+int mk_cli_chains(int argc, char **argv);
 int mk_cli_services(int argc, char **argv);
 int mk_cli_sessions(int argc, char **argv);
 int mk_cli_status(int argc, char **argv);

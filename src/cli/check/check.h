@@ -49,6 +49,7 @@ void check_former_family(struct mk_checking *checking);
 void check_hooks(struct mk_checking *checking);
 void check_nodes(struct mk_checking *checking);
 void check_pods(struct mk_checking *checking);
+void check_ports(struct mk_checking *checking); /* ports.c */
 void check_policies(struct mk_checking *checking); /* policies.c */
 void check_policy_notes(struct mk_checking *checking);
 void check_policy_mode(struct mk_checking *checking);

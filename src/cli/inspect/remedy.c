@@ -65,6 +65,14 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"the connection is older than its session: the client has to connect again; otherwise packets are forged",
 	[MK_DROP_SFC_NO_CHAIN] =
 		"normal for a function pod whose chain does not exist: its ports lead nowhere",
+	[MK_DROP_SFC_UNAVAILABLE] =
+		"`monokube chains` names the function without a ready replica: are its pods ready, and on this node? whenUnavailable: Skip lets traffic pass by it",
+	[MK_DROP_SFC_FORGED] =
+		"a function may send only packets of flows that it was given: does it change addresses or ports, or connect by its ports?",
+	[MK_DROP_SFC_REFLECTED] =
+		"the function sends packets back on the side from which they came: does it reject, or mirror?",
+	[MK_DROP_SFC_PATHS_FULL] =
+		"too many combinations of replicas are in use: fewer replicas, or functions, of one chain",
 	[MK_DROP_FORGED_ERROR] =
 		"ICMP errors are forged: check what the pod runs, or who can reach the uplink",
 };

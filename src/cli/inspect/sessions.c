@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/time.h"
 #include "cli/print.h"
+#include "cli/inspect/chains.h"
 #include "cli/inspect/view.h"
 #include "cli/inspect/view_internal.h"
 #include "datapath/sessions/sweep.h"
@@ -16,6 +17,8 @@ struct showing {
 	const struct mk_view *view; /* of the family whose tables are open */
 	const struct mk_cli_options *options;
 	struct mk_table tables[2];
+	struct mk_cli_chains
+		chains; /* of the family; closed: a version without chains made the tables */
 	struct json_object *list;
 	uint64_t now_ns;
 	uint64_t more; /* flows that fit the filters beyond the limit */
@@ -111,7 +114,7 @@ static void add_tuple(struct json_object *to, const char *from_key, const char *
 static struct json_object *flow_json(const struct showing *showing, const struct flow *flow)
 {
 	struct json_object *object = json_object_new_object();
-	char number[16], who[MK_VIEW_WHO_BYTES];
+	char number[16], who[MK_VIEW_WHO_BYTES], via[MK_VIA_BYTES];
 	uint64_t limit = mk_session_idle_limit_ns(flow->key->proto, flow->session->flags,
 						  flow->pair ? flow->pair->flags : 0);
 
@@ -120,6 +123,9 @@ static struct json_object *flow_json(const struct showing *showing, const struct
 	mk_put_text(object, "who", view_who(showing->view, &flow->key->saddr, who));
 	add_tuple(object, "newFrom", "newTo", &flow->session->to);
 	mk_put_text(object, "service", flow->service);
+	if (flow->session->to.path)
+		mk_put_text(object, "via",
+			    mk_chain_via(&showing->chains, flow->session->to.path, via));
 	mk_put_text(object, "state", state_of(flow));
 	mk_put_number(object, "idleSeconds", idle_ns(showing, flow) / MK_NS_PER_S);
 	mk_put_number(object, "idleLimitSeconds", limit / MK_NS_PER_S);
@@ -159,7 +165,7 @@ static int print(const struct showing *showing, struct mk_error *err)
 	static const struct mk_cli_column columns[] = {
 		{ "PROTO", "protocol" },   { "FROM", "from" },	     { "TO", "to" },
 		{ "NEW FROM", "newFrom" }, { "NEW TO", "newTo" },    { "STATE", "state" },
-		{ "IDLE", "idleSeconds" }, { "SERVICE", "service" },
+		{ "IDLE", "idleSeconds" }, { "SERVICE", "service" }, { "VIA", "via" },
 	};
 	int ret = mk_cli_print_list(stdout, showing->list, showing->options->json, columns,
 				    MK_ARRAY_SIZE(columns), err);
@@ -177,6 +183,8 @@ static int collect(struct showing *showing, const struct mk_view *view, const ch
 	int ret = 0;
 
 	showing->view = view;
+	if (mk_cli_chains_open(&showing->chains, view, NULL) < 0)
+		mk_cli_chains_close(&showing->chains);
 	for (size_t i = 0; ret == 0 && i < 2; i++)
 		ret = mk_table_open(&showing->tables[i], view->dir, names[i],
 				    sizeof(struct mk_tuple), sizeof(struct mk_session), err);
@@ -184,6 +192,7 @@ static int collect(struct showing *showing, const struct mk_view *view, const ch
 		ret = mk_table_each(&showing->tables[i], see_session, showing, err);
 	for (size_t i = 0; i < 2; i++)
 		mk_table_close(&showing->tables[i]);
+	mk_cli_chains_close(&showing->chains);
 	return ret;
 }
 

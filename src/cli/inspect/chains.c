@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `monokube chains`: functions of service function chains, their replicas, and their packets. */
+#include <bpf/libbpf.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/print.h"
+#include "cli/inspect/chains.h"
+#include "cli/inspect/policy.h"
+#include "cli/inspect/view_internal.h"
+
+#define EXIT_BLOCKED 1
+
+/* The tables of all families that are shown. */
+struct all {
+	struct mk_cli_chains of[MK_FAMILIES];
+	size_t count;
+};
+
+static unsigned int number_of(json_object *entry, const char *key)
+{
+	json_object *value = NULL;
+
+	return json_object_object_get_ex(entry, key, &value)
+		       ? (unsigned int)json_object_get_int(value)
+		       : 0;
+}
+
+/* Is chain @entry the one that @word names, "namespace/name" or "name"? */
+static bool is_wanted(json_object *entry, const char *word)
+{
+	const char *name = mk_chain_names_text(entry, "name"), *slash = strchr(name, '/');
+
+	return !word || strcmp(name, word) == 0 || (slash && strcmp(slash + 1, word) == 0);
+}
+
+/* ---- one replica ----------------------------------------------------------------------------- */
+
+static void add_counters(const struct mk_cli_chains *chains, unsigned int number,
+			 struct mk_sfc_counters *sum)
+{
+	int cpus = libbpf_num_possible_cpus();
+	cleanup_free struct mk_sfc_counters *per_cpu =
+		calloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*per_cpu));
+	const __u32 key = number;
+
+	if (!per_cpu || mk_table_get(&chains->counters, &key, per_cpu, NULL) < 0)
+		return;
+	for (int cpu = 0; cpu < cpus; cpu++)
+		for (int side = 0; side < MK_SFC_SIDES; side++) {
+			sum->sent_packets[side] += per_cpu[cpu].sent_packets[side];
+			sum->received_packets[side] += per_cpu[cpu].received_packets[side];
+			sum->sent_bytes[side] += per_cpu[cpu].sent_bytes[side];
+			sum->received_bytes[side] += per_cpu[cpu].received_bytes[side];
+		}
+}
+
+static void put_side(json_object *object, const struct mk_sfc_replica *entry,
+		     const struct mk_sfc_counters *sum, enum mk_sfc_side side)
+{
+	static const char *const keys[MK_SFC_SIDES][5] = {
+		{ "insideDevice", "toInside", "fromInside", "toInsideBytes", "fromInsideBytes" },
+		{ "outsideDevice", "toOutside", "fromOutside", "toOutsideBytes",
+		  "fromOutsideBytes" },
+	};
+	char name[IF_NAMESIZE];
+
+	mk_put_text(object, keys[side][0],
+		    entry->ifindex[side] ? if_indextoname(entry->ifindex[side], name) : NULL);
+	mk_put_number(object, keys[side][1], sum->sent_packets[side]);
+	mk_put_number(object, keys[side][2], sum->received_packets[side]);
+	mk_put_number(object, keys[side][3], sum->sent_bytes[side]);
+	mk_put_number(object, keys[side][4], sum->received_bytes[side]);
+}
+
+/* What the agent knew last. The tables know more if a replica was removed without an agent. */
+static const char *state_of(json_object *names, const struct mk_sfc_replica *entry, bool usable)
+{
+	const char *state = mk_chain_names_text(names, "state");
+
+	if (usable || !number_of(names, "number"))
+		return state;
+	return entry->state == MK_SFC_USABLE   ? "gone"
+	       : strcmp(state, "serving") == 0 ? "lost"
+					       : state;
+}
+
+static void put_replica(json_object *object, const struct all *all, json_object *names)
+{
+	const unsigned int number = number_of(names, "number");
+	struct mk_sfc_counters sum = { 0 };
+	struct mk_sfc_replica entry = { 0 };
+	bool usable = number;
+
+	for (size_t i = all->count; number && i-- > 0;) {
+		usable &= mk_replica_is_usable(&all->of[i], number, &entry);
+		add_counters(&all->of[i], number, &sum);
+	}
+	mk_put_text(object, "replica", mk_chain_names_text(names, "name"));
+	mk_put_text(object, "node", mk_chain_names_text(names, "node"));
+	mk_put_text(object, "state", state_of(names, &entry, usable));
+	if (!number)
+		return;
+	put_side(object, &entry, &sum, MK_SFC_INSIDE);
+	put_side(object, &entry, &sum, MK_SFC_OUTSIDE);
+}
+
+/* ---- one function ---------------------------------------------------------------------------- */
+
+/* Does a new flow get a replica, in each family? */
+static bool serves(const struct all *all, unsigned int function)
+{
+	cleanup_free struct mk_sfc_function *entry = malloc(sizeof(*entry));
+	const __u32 key = function;
+
+	for (size_t i = 0; i < all->count; i++) {
+		struct mk_sfc_replica replica;
+		bool found = false;
+
+		if (!entry || mk_table_get(&all->of[i].functions, &key, entry, NULL) < 0)
+			return false;
+		for (size_t slot = 0; !found && slot < MK_SFC_SLOTS; slot++)
+			found = entry->replica[slot] &&
+				mk_replica_is_usable(&all->of[i], entry->replica[slot], &replica);
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+static json_object *row_of(json_object *chain, json_object *function)
+{
+	json_object *object = json_object_new_object();
+
+	mk_put_text(object, "chain", mk_chain_names_text(chain, "name"));
+	mk_put_text(object, "function", mk_chain_names_text(function, "name"));
+	mk_put_text(object, "whenUnavailable", mk_chain_names_text(function, "whenUnavailable"));
+	return object;
+}
+
+/* Add a row per replica, or one that says that there is none. Returns EXIT_BLOCKED if the chain's
+ * packets are dropped. */
+static int add_function(json_object *rows, const struct all *all, json_object *chain,
+			json_object *function)
+{
+	const unsigned int id = number_of(function, "id");
+	const bool blocks = strcmp(mk_chain_names_text(function, "whenUnavailable"), "Skip") != 0;
+	bool any = false;
+	json_object *names;
+
+	for (size_t i = 0; (names = mk_chain_names_at(&all->of[0], "replicas", i)); i++) {
+		json_object *object;
+
+		if (number_of(names, "function") != id)
+			continue;
+		object = row_of(chain, function);
+		put_replica(object, all, names);
+		json_object_array_add(rows, object);
+		any = true;
+	}
+	if (!any) {
+		json_object *object = row_of(chain, function);
+
+		mk_put_text(object, "state",
+			    blocks ? "no replica: blocked" : "no replica: skipped");
+		json_object_array_add(rows, object);
+	}
+	return blocks && !serves(all, id) ? EXIT_BLOCKED : 0;
+}
+
+static int add_chain(json_object *rows, const struct all *all, json_object *chain)
+{
+	json_object *functions = NULL;
+	int status = 0;
+
+	if (!json_object_object_get_ex(chain, "functions", &functions))
+		return 0;
+	for (size_t i = 0; i < json_object_array_length(functions); i++)
+		status |= add_function(rows, all, chain, json_object_array_get_idx(functions, i));
+	return status;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int add_chains(json_object *rows, const struct all *all, const char *word,
+		      struct mk_error *err)
+{
+	json_object *chain;
+	bool found = !word;
+	int status = 0;
+
+	for (size_t i = 0; (chain = mk_chain_names_at(&all->of[0], "chains", i)); i++)
+		if (is_wanted(chain, word)) {
+			status |= add_chain(rows, all, chain);
+			found = true;
+		}
+	if (!found)
+		return mk_error_set(
+			err, ENOENT,
+			"no chain '%s' on this node: `monokube chains` lists all, `kubectl get sfc -A` those of the cluster",
+			word);
+	return status;
+}
+
+static int print(const struct mk_cli_options *options, json_object *rows, struct mk_error *err)
+{
+	static const struct mk_cli_column columns[] = {
+		{ "CHAIN", "chain" },
+		{ "FUNCTION", "function" },
+		{ "WHEN UNAVAILABLE", "whenUnavailable" },
+		{ "REPLICA", "replica" },
+		{ "NODE", "node" },
+		{ "STATE", "state" },
+		{ "TO INSIDE", "toInside" },
+		{ "FROM INSIDE", "fromInside" },
+		{ "TO OUTSIDE", "toOutside" },
+		{ "FROM OUTSIDE", "fromOutside" },
+	};
+
+	return mk_cli_print_list(stdout, rows, options->json, columns, MK_ARRAY_SIZE(columns), err);
+}
+
+static int show(const struct mk_views *views, const struct mk_cli_options *options,
+		struct mk_error *err)
+{
+	cleanup_json json_object *rows = json_object_new_array();
+	struct all all = { .count = 0 };
+	int ret = 0, status;
+
+	for (size_t i = 0; ret == 0 && i < views->count; i++)
+		ret = mk_cli_chains_open(&all.of[all.count++], &views->list[i], err);
+	ret = ret ?: add_chains(rows, &all, options->words[0], err);
+	status = ret;
+	if (ret >= 0)
+		ret = print(options, rows, err);
+	for (size_t i = 0; i < all.count; i++)
+		mk_cli_chains_close(&all.of[i]);
+	return ret < 0 ? ret : status;
+}
+
+int mk_cli_chains(int argc, char **argv)
+{
+	return mk_view_main(argc, argv, show);
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `monokube chains`, and chains in `sessions`, over tables and names that are written by hand. */
+#include <arpa/inet.h>
+#include <bpf/libbpf.h>
+#include <limits.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "monokube/sfc.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/time.h"
+#include "datapath/pods/port.h"
+#include "pod/endpoint/endpoint.h"
+#include "unit/cli_fixture.h"
+#include "unit/datapath_fixture.h"
+
+static struct mk_datapath *datapath;
+
+static const char names[] =
+	"{\"version\":1,\"chains\":[{\"id\":1,\"name\":\"inspection/shop-egress\",\"priority\":0,"
+	"\"direction\":\"Egress\",\"functions\":["
+	"{\"name\":\"firewall\",\"id\":1,\"whenUnavailable\":\"Block\"},"
+	"{\"name\":\"ids\",\"id\":2,\"whenUnavailable\":\"Skip\"}]},"
+	"{\"id\":2,\"name\":\"lab/other\",\"functions\":["
+	"{\"name\":\"absent\",\"id\":3,\"whenUnavailable\":\"Skip\"}]}],"
+	"\"replicas\":[{\"number\":5,\"function\":1,\"name\":\"inspection/firewall-1\",\"node\":\"node1\","
+	"\"state\":\"serving\"},{\"number\":0,\"function\":1,\"name\":\"inspection/firewall-2\","
+	"\"node\":\"node2\",\"state\":\"on another node: not used yet\"},"
+	"{\"number\":7,\"function\":2,\"name\":\"inspection/ids-1\",\"node\":\"node1\","
+	"\"state\":\"serving\"}]}";
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void put_replica(__u32 number, uint32_t inside, enum mk_sfc_replica_state state)
+{
+	const struct mk_sfc_replica replica = { .uid_hash = number,
+						.ifindex = { inside, inside },
+						.state = (__u8)state };
+
+	cli_put("sfc_replicas", &number, sizeof(number), &replica, sizeof(replica));
+}
+
+/* All slots of @function have @replica; 0: none. */
+static void put_function(__u32 function, uint16_t replica)
+{
+	cleanup_free struct mk_sfc_function *entry = calloc(1, sizeof(*entry));
+
+	ck_assert_ptr_nonnull(entry);
+	entry->name_hash = function;
+	for (size_t slot = 0; slot < MK_SFC_SLOTS; slot++)
+		entry->replica[slot] = replica;
+	cli_put("sfc_functions", &function, sizeof(function), entry, sizeof(*entry));
+}
+
+static void put_counters(__u32 number)
+{
+	int cpus = libbpf_num_possible_cpus();
+	cleanup_free struct mk_sfc_counters *per_cpu = calloc((size_t)cpus, sizeof(*per_cpu));
+
+	ck_assert_ptr_nonnull(per_cpu);
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		per_cpu[cpu].sent_packets[MK_SFC_INSIDE] = cpu ? 0 : 30;
+		per_cpu[cpu].received_packets[MK_SFC_INSIDE] = cpu ? 0 : 20;
+	}
+	per_cpu[cpus - 1].sent_packets[MK_SFC_OUTSIDE] += 21;
+	per_cpu[cpus - 1].received_packets[MK_SFC_OUTSIDE] += 29;
+	cli_put("sfc_counters", &number, sizeof(number), per_cpu, sizeof(*per_cpu));
+}
+
+static void write_names(const char *text)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/chains.json", fx.state_dir);
+	fx_ok(mk_file_replace(path, text, strlen(text), 0600, &fx.err));
+}
+
+static void setup(void)
+{
+	fx_setup();
+	datapath = cli_node();
+	cli_put_pod("10.244.1.2", fx.pod_ifindex, "shop/cart");
+	put_replica(5, (uint32_t)fx.pod_ifindex, MK_SFC_USABLE);
+	put_replica(7, (uint32_t)fx.pod_ifindex, MK_SFC_USABLE);
+	put_function(1, 5);
+	put_function(2, 7);
+	put_counters(5);
+	write_names(names);
+}
+
+static void teardown(void)
+{
+	mk_datapath_free(datapath);
+	fx_teardown();
+}
+
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+START_TEST(test_chains)
+{
+	check_output(
+		0,
+		"inspection/shop-egress  firewall  Block             inspection/firewall-1  node1",
+		"chains");
+	check_output(0, "  serving                        30         20           21          29\n",
+		     "chains", "shop-egress");
+	check_output(0, "on another node: not used yet  -          -            -           -\n",
+		     "chains");
+	check_output(0, "lab/other               absent    Skip              -", "chains");
+	check_output(0, "no replica: skipped", "chains", "lab/other");
+	check_output_lacks(0, "lab/other", "chains", "inspection/shop-egress");
+	check_output(0, "\"insideDevice\":\"mkpod\"", "chains", "-o", "json");
+}
+END_TEST
+
+/* What the tables say counts, not what the agent wrote when it was alive. */
+START_TEST(test_blocked)
+{
+	put_replica(5, 0, MK_SFC_USABLE); /* DEL, without an agent */
+	check_output(1, "inspection/firewall-1  node1  gone ", "chains");
+	check_output(1, "inspection/firewall-1  node1  gone ", "chains", "shop-egress");
+	check_output(0, "no replica: skipped", "chains", "other");
+	put_replica(5, (uint32_t)fx.pod_ifindex, MK_SFC_LOST);
+	check_output(1, "inspection/firewall-1  node1  lost ", "chains");
+	put_replica(5, (uint32_t)fx.pod_ifindex, MK_SFC_USABLE);
+	put_function(1, 0);
+	check_output(1, "serving", "chains");
+	put_function(1, 5);
+	put_replica(7, 0, MK_SFC_USABLE); /* a function that is skipped */
+	check_output(0, "inspection/ids-1       node1  gone ", "chains");
+}
+END_TEST
+
+START_TEST(test_names)
+{
+	check_output(1, "", "chains", "nobody");
+	write_names("{\"version\":2}");
+	check_output(1, "", "chains");
+}
+END_TEST
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+START_TEST(test_via)
+{
+	const struct mk_tuple key = { .saddr = addr_of("10.244.1.2"),
+				      .daddr = addr_of("192.0.2.7"),
+				      .sport = htons(40000),
+				      .dport = htons(443),
+				      .proto = IPPROTO_TCP };
+	struct mk_session session = { .to = key,
+				      .flags = MK_SESSION_FORWARD,
+				      .last_seen_ns = mk_time_monotonic_ns() };
+	struct mk_sfc_path path = { .chain = { [MK_POLICY_EGRESS] = 1 } };
+	const __u32 id = 4711;
+
+	path.replica[0] = 5;
+	path.replica[1] = 7;
+	path.replica[15] = 9;
+	cli_put("sfc_paths", &id, sizeof(id), &path, sizeof(path));
+	session.to.path = (__u16)id;
+	cli_put("sessions", &key, sizeof(key), &session, sizeof(session));
+	check_output(0, "  firewall-1,ids-1,replica 9\n", "sessions");
+	check_output(0, "\"via\":\"firewall-1,ids-1,replica 9\"", "sessions", "-o", "json");
+	session.to.path = 0;
+	cli_put("sessions", &key, sizeof(key), &session, sizeof(session));
+	check_output_lacks(0, "firewall-1", "sessions");
+}
+END_TEST
+
+/* ---- check ----------------------------------------------------------------------------------- */
+
+/* The host's end of a port of @pod. Returns its index. */
+static int put_port(const char *device, const char *peer, enum mk_port_mode mode, const char *pod)
+{
+	const struct mk_mac mac = mk_port_mac(mode, MK_PORT_INSIDE, true);
+	const struct mk_link_change up = { .set_flags = IFF_UP };
+	const struct mk_link_change link = { .alias = pod, .set_flags = IFF_UP };
+	int ifindex = fx_veth(device, peer, &mac);
+	struct mk_link pod_end;
+
+	fx_ok(mk_nl_link_change(fx.nl, ifindex, &link, &fx.err));
+	fx_ok(mk_nl_link_get(fx.nl, peer, &pod_end, &fx.err));
+	fx_ok(mk_nl_link_change(fx.nl, pod_end.ifindex, &up, &fx.err));
+	return ifindex;
+}
+
+START_TEST(test_check)
+{
+	int ifindex = put_port("mkport", "eth7", MK_PORT_BRIDGED, "inspection/firewall-1@inside");
+	const struct mk_link_change down = { .clear_flags = IFF_UP };
+	const struct mk_link_change large = { .mtu_bytes = MK_POD_DEVICE_MTU_BYTES };
+
+	check_output(1, "no program on the ingress of mkport, of inspection/firewall-1@inside",
+		     "check");
+	check_output(1, "mkport of inspection/firewall-1@inside has MTU 1450, expected 65535",
+		     "check");
+	fx_ok(mk_nl_link_change(fx.nl, ifindex, &large, &fx.err));
+	cli_attach_pod(ifindex);
+	check_output(1, "ok     ports         1 of function pods, each as it was made", "check");
+	check_output_lacks(1, "leaves checksums unfinished", "check");
+	fx_ok(mk_nl_link_change(fx.nl, ifindex, &down, &fx.err));
+	check_output(1, "mkport of inspection/firewall-1@inside is down", "check");
+	put_port("mkinline", "eth8", MK_PORT_INLINE, "lab/strange@lan0");
+	check_output(1, "mkinline of lab/strange@lan0 leaves checksums unfinished", "check");
+	check_output(1, "note   ports         lab/strange has ports, but no label", "check");
+	write_names("{\"version\":1,\"chains\":[],\"replicas\":[{\"number\":0,"
+		    "\"name\":\"lab/late\",\"state\":\"no ports\"}]}");
+	check_output(1,
+		     "note   ports         lab/late has the label networking.monokube.io/function",
+		     "check");
+	check_output_lacks(1, "but no label", "check");
+}
+END_TEST
+
+UNIT_SUITE("cli_chains")
+{
+	TCase *tcase = unit_case(suite, "chains", setup, teardown);
+
+	tcase_add_test(tcase, test_chains);
+	tcase_add_test(tcase, test_blocked);
+	tcase_add_test(tcase, test_names);
+	tcase_add_test(tcase, test_via);
+	tcase_add_test(tcase, test_check);
+}
