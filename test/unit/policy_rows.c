@@ -165,7 +165,7 @@ static bool same_value(enum policy_row_kind kind, const struct held_row *a,
 		return a->row.block.table == b->row.block.table;
 	case ROWS_PORTS:
 		return memcmp(&a->row.port.verdict, &b->row.port.verdict,
-			      sizeof(a->row.port.verdict)) == 0;
+			      sizeof(a->row.port) - offsetof(struct mk_port_row, verdict)) == 0;
 	case ROWS_PODS:
 		return memcmp(a->row.pod.set, b->row.pod.set, sizeof(a->row.pod.set)) == 0;
 	default:
@@ -334,6 +334,18 @@ static struct policy_decision combine(const struct mk_policy_verdict *c,
 	return (struct policy_decision){ .allowed = true };
 }
 
+/* The chain with the lower number. */
+static void find_chain(const struct mk_port_row *c, const struct mk_port_row *b,
+		       struct policy_decision *decision)
+{
+	const struct mk_port_row *first = c;
+
+	if (!c->chain_rule || (b->chain_rule && b->chain_rule < c->chain_rule))
+		first = b;
+	decision->chain = first->chain;
+	decision->chain_rule = first->chain_rule;
+}
+
 /* Which tables has the set for this peer? 0: not asked. */
 static void find_tables(const struct policy_rows *rows, const struct policy_question *question,
 			uint64_t *c, uint64_t *b)
@@ -372,6 +384,7 @@ struct policy_decision policy_rows_ask(const struct policy_rows *rows,
 	if (!c || !b || (!c_table && !b_table))
 		return (struct policy_decision){ .lacks_row = true };
 	decision = combine(&c->verdict, &b->verdict, question, question->set & MK_SET_ISOLATES);
+	find_chain(c, b, &decision);
 	if (!decision.allowed || !(question->set & MK_SET_AUDITS))
 		return decision;
 	audited =

@@ -55,6 +55,7 @@ struct policy_decision {
 	bool audit_denies; /* .. by @audit_tier and @audit_rule; only if @allowed */
 	enum mk_policy_tier audit_tier;
 	uint16_t audit_rule;
+	uint16_t chain, chain_rule; /* 0: none */
 };
 struct policy_decision policy_rows_ask(const struct policy_rows *rows,
 				       const struct policy_question *question);

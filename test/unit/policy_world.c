@@ -16,7 +16,8 @@ static struct mk_policies *compiler_of(const struct policy_world *world)
 {
 	const struct mk_policy_view view = { .node_name = "n1",
 					     .hash_key = { 1, 2, 3 },
-					     .audit = world->audit };
+					     .audit = world->audit,
+					     .pod_ranges = { cidr_of("10.244.0.0/16") } };
 	struct mk_error err;
 	struct mk_policies *policies = mk_policies_new(world->model, &view, &err);
 
@@ -164,11 +165,36 @@ void world_node_address(struct policy_world *world, const char *ip, const char *
 	ck_ok(mk_policies_set_nodes(world->policies, world->nodes, world->node_count, &err));
 }
 
+struct chain_list {
+	struct mk_policy_chain of[16];
+	size_t count;
+};
+
+static void add_chain(void *ctx, const struct mk_chain *chain)
+{
+	struct chain_list *list = ctx;
+	unsigned long id = strtoul(chain->uid + 1, NULL, 10);
+
+	ck_assert_uint_lt(list->count, MK_ARRAY_SIZE(list->of));
+	if (id > 0)
+		list->of[list->count++] =
+			(struct mk_policy_chain){ .chain = chain, .id = (uint16_t)id };
+}
+
+static void tell_chains(const struct policy_world *world)
+{
+	struct chain_list list = { .count = 0 };
+
+	mk_model_each_chain(world->model, add_chain, &list);
+	mk_policies_set_chains(world->policies, list.of, list.count);
+}
+
 size_t world_compile(struct policy_world *world)
 {
 	const struct mk_policy_changes *changes;
 	struct mk_error err;
 
+	tell_chains(world);
 	ck_ok(mk_policies_compile(world->policies, &changes, &err));
 	return policy_rows_apply(&world->rows, changes);
 }
@@ -187,6 +213,7 @@ const char *world_compare(struct policy_world *world)
 	ck_ok(mk_policies_set_sandboxes(fresh.policies, world->sandboxes, world->sandbox_count,
 					&err));
 	ck_ok(mk_policies_set_nodes(fresh.policies, world->nodes, world->node_count, &err));
+	tell_chains(&fresh);
 	ck_ok(mk_policies_all(fresh.policies, &changes, &err));
 	policy_rows_apply(&fresh.rows, changes);
 	differs = policy_rows_differ(&world->rows, &fresh.rows);
@@ -297,8 +324,10 @@ static void say(char *text, size_t size, const struct policy_decision *decision)
 			    tiers[decision->tier], decision->rule);
 
 	if (decision->audit_denies)
-		snprintf(text + used, size - (size_t)used, "~%c%u", tiers[decision->audit_tier],
-			 decision->audit_rule);
+		used += snprintf(text + used, size - (size_t)used, "~%c%u",
+				 tiers[decision->audit_tier], decision->audit_rule);
+	if (decision->allowed && decision->chain)
+		snprintf(text + used, size - (size_t)used, "@%u", decision->chain);
 }
 
 /* One flow: "<" (from) or ">" (to), "?" (the address proves nothing) or "=" (a pod reaches itself),

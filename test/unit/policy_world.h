@@ -38,7 +38,8 @@ void world_sandbox(struct policy_world *world, const char *uid, const char *name
 		   const char *name, const char *ip);
 void world_drop_sandbox(struct policy_world *world, const char *ip);
 void world_node_address(struct policy_world *world, const char *ip, const char *counts_as);
-/* Compile and keep the rows. Returns how many were reported. */
+/* Compile and keep the rows. Returns how many were reported. The number of a chain is in its UID,
+ * such as c7, and 0 is none. The pods' range is 10.244.0.0/16. */
 size_t world_compile(struct policy_world *world);
 /* Forget what is not used, then compare the rows with those of a new compiler. NULL: equal. */
 const char *world_compare(struct policy_world *world);
@@ -46,12 +47,13 @@ const char *world_compare(struct policy_world *world);
 /* Check what the rows say about flows of pod a/x, @flows, separated by semicolons. A flow is "<"
  * (from) or ">" (to), perhaps "?" (the address proves nothing) or "=" (a pod reaches itself), the
  * peer's name or address, T, U, S or I with a port, "+" or "-", and what decides: A, N, B or 0 for
- * the tier, and the rule's number. "~", a tier and a number follow if audited policies deny. */
+ * the tier, and the rule's number. "~", a tier and a number follow if audited policies deny, "@" and
+ * a number if a chain takes the flow. */
 void world_check(const struct policy_world *world, const char *row, const char *flows);
 /* Apply the objects of @row, compile, and check its flows and the rows. */
 struct world_row {
 	const char *name;
-	const char *objects[3]; /* NULL: no more */
+	const char *objects[4]; /* NULL: no more */
 	const char *flows;
 };
 void world_check_row(struct policy_world *world, const struct world_row *row);

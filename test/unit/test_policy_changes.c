@@ -11,6 +11,7 @@
 #define SPACES	5
 #define PODS	24
 #define NAMES	8 /* of policies */
+#define CONSENT ", 'networking.monokube.io/chained-by': 's0'" /* only a Namespace's counts */
 
 static struct policy_world world;
 static unsigned long long random_state = 20261;
@@ -55,8 +56,8 @@ static char *text(const char *format, ...)
 
 static const char *labels(void)
 {
-	return text("{'app': '%c'%s%s}", 'x' + (int)any(3), any(2) ? ", 'env': 'prod'" : "",
-		    any(3) ? "" : ", 'tier': 'front'");
+	return text("{'app': '%c'%s%s%s}", 'x' + (int)any(3), any(2) ? ", 'env': 'prod'" : "",
+		    any(3) ? "" : ", 'tier': 'front'", any(4) ? "" : CONSENT);
 }
 
 static const char *selector(void)
@@ -173,6 +174,34 @@ static void put_cluster_policy(unsigned number)
 		  cluster_peer(), actions[any(3)], selector(), actions[any(3)], cluster_peer());
 }
 
+static const char *chain_peers(void)
+{
+	switch (any(3)) {
+	case 0:
+		return "";
+	case 1:
+		return "{'outside': true}";
+	default:
+		return text("%s, %s", peer(), peer());
+	}
+}
+
+/* Chains of two of the namespaces; others consent to those of s0. */
+static void put_chain(unsigned number)
+{
+	static const char *const directions[] = { "Egress", "Ingress", "Both" };
+
+	world_put(&world,
+		  "{'apiVersion': 'networking.monokube.io/v1alpha1', 'kind': "
+		  "'ServiceFunctionChain', 'metadata': {'name': 'f%u', 'namespace': 's%u', 'uid': "
+		  "'c%u'}, 'spec': {'priority': %u, 'traffic': {'podSelector': %s%s, 'direction': "
+		  "'%s', 'peers': [%s], 'ports': [{'port': %u, 'endPort': 65535}]}, 'functions': "
+		  "[{'name': 'f', 'whenUnavailable': '%s'}]}}",
+		  number, number % 2, 1 + number, any(3), selector(),
+		  any(2) ? ", 'namespaceSelector': {}" : "", directions[any(3)], chain_peers(),
+		  1 + any(60000), any(2) ? "Skip" : "Block");
+}
+
 static void put_node(unsigned number)
 {
 	world_put(&world,
@@ -202,7 +231,7 @@ static void change(void)
 {
 	unsigned number = any(NAMES);
 
-	switch (any(10)) {
+	switch (any(12)) {
 	case 0:
 		put_pod(any(PODS) | 1);
 		break;
@@ -229,6 +258,13 @@ static void change(void)
 		put_node(1 + any(2));
 		break;
 	case 8:
+		put_chain(any(4));
+		break;
+	case 9:
+		number = any(4);
+		world_delete(&world, MK_KIND_CHAIN, text("s%u", number % 2), text("f%u", number));
+		break;
+	case 10:
 		if (any(3) == 0)
 			world_delete(&world, MK_KIND_NAMESPACE, "", text("s%u", any(SPACES)));
 		break;

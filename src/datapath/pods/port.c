@@ -67,8 +67,9 @@ static int forget_in(const char *dir, uint32_t ifindex, struct mk_error *err)
 	int ret = mk_table_open(&ports, dir, "sfc_ports", sizeof(ifindex), sizeof(port), err);
 
 	ret = ret ?: mk_table_get(&ports, &ifindex, &port, err);
-	ret = ret ?: mk_table_open(&replicas, dir, "sfc_replicas", sizeof(uint32_t),
-				   sizeof(struct mk_sfc_replica), err);
+	ret = ret
+		      ?: mk_table_open(&replicas, dir, "sfc_replicas", sizeof(uint32_t),
+				       sizeof(struct mk_sfc_replica), err);
 	ret = ret ?: clear_replica(&replicas, &port, ifindex, err);
 	ret = ret ?: mk_table_delete(&ports, &ifindex, err);
 	return ret == -ENOENT || ret > 0 ? 0 : ret;

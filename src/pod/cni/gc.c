@@ -152,8 +152,8 @@ static int remove_device(void *ctx, const struct mk_link *link)
 
 	if (mk_port_of(link, NULL, NULL)) {
 		if (!is_valid_port(collecting, link))
-			remember(collecting,
-				 mk_cni_port_delete(collecting->node, link, &err), &err);
+			remember(collecting, mk_cni_port_delete(collecting->node, link, &err),
+				 &err);
 		return 0;
 	}
 	if (!mk_cni_is_pod_device(collecting->veth_prefix, link) ||
