@@ -337,13 +337,12 @@ def rights():
         wait("the condition", lambda: len(server.asked("/nodes/worker-1/status")) > 1)
         wait("watches", lambda: server.asked("/services", watch="1") and server.asked("/servicecidrs", watch="1"))
         wait("watches of policies", lambda: all(server.asked(what, watch="1") for what in (
-            "/pods", "/namespaces", "/networkpolicies", "/clusternetworkpolicies")))
+            "/pods", "/namespaces", "/networkpolicies", "/clusternetworkpolicies", "/servicefunctionchains")))
         client.stop()
         asked |= {verb_of(e) for e in server.log() if e["agent"] == "monokube"}
         server.stop()
     checks = {(verb, "policy.networking.k8s.io/" + what) for verb in ("list", "watch") for what in (
         "adminnetworkpolicies", "baselineadminnetworkpolicies")}  # `monokube check`: t_policies.py
-    checks |= {(verb, "networking.monokube.io/servicefunctionchains") for verb in ("list", "watch")}
     expect("granted, never asked for", granted() - asked - checks, set())
     expect("asked for, not granted", asked - granted(), set())
 

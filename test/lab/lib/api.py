@@ -145,7 +145,7 @@ def sync_pods(server, lab):
         if wanted["kind"] == "Namespace" and old:
             continue
         if any(old.get(key) != wanted[key] for key in wanted if key in ("spec", "status")) or \
-                not wanted["metadata"].items() <= old["metadata"].items():
+                not wanted["metadata"].items() <= old.get("metadata", {}).items():
             server.apply(wanted)
     for obj in have.values():
         if "nodeName" in obj.get("spec", {}):
