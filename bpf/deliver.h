@@ -21,6 +21,20 @@ static __always_inline int frame_of(struct __sk_buff *skb, struct frame *frame)
 	return frame->eth ? 0 : -1;
 }
 
+#define MK_GSO_BY_FRAGS 0xffff /* as in the kernel; SCTP: segments have no common size */
+
+/* The length of the largest packet on the next wire, as an IP total length: a GSO packet is cut
+ * into segments first. Returns 0, which never is too long, for SCTP: its segments have the size
+ * that their sender chose for the path. */
+static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct packet *pkt)
+{
+	if (skb->gso_size == MK_GSO_BY_FRAGS)
+		return 0;
+	if (skb->gso_size)
+		return pkt->l4_off - MK_L3_OFF + pkt->l4_len + skb->gso_size;
+	return skb->len - MK_L3_OFF;
+}
+
 /* Decrement the TTL, unless the packet comes from the host, whose stack has done that or is the
  * sender. Returns MK_GO_ON or MK_DROP_TTL_EXPIRED. */
 static __always_inline int hop(struct __sk_buff *skb, const struct chain_ctx *ctx, ip_header *ip)

@@ -63,6 +63,10 @@ static __always_inline int not_ours(struct __sk_buff *skb, struct chain_ctx *ctx
 static __always_inline int follow_error(struct __sk_buff *skb, struct chain_ctx *ctx,
 					struct packet *pkt)
 {
+	struct session_hit hit;
+
+	if (icmp_error_has_path(skb, pkt, &hit))
+		return follow_next(skb, ctx, pkt, &hit, MK_PROG_SFC);
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags))
 		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
 	if (!(ctx->flags & CHAIN_TRANSLATED) && !is_for_routed_pod(pkt))
@@ -168,7 +172,9 @@ int elb(struct __sk_buff *skb)
 	    (watched || is_session_of(&ctx, &hit))) {
 		affinity_earn(&pkt, MK_SCOPE_EXTERNAL, &hit);
 		if (policy_asks_again(&pkt, &hit))
-			return policy_next(skb, &ctx, &pkt, &hit);
+			return follow_next(skb, &ctx, &pkt, &hit, MK_PROG_POLICY);
+		if (hit.to.path)
+			return follow_next(skb, &ctx, &pkt, &hit, MK_PROG_SFC);
 		return follow_session(skb, &ctx, &pkt, &hit);
 	}
 	if (watched)

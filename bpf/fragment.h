@@ -30,6 +30,13 @@ static __always_inline void fragment_key(struct mk_fragment_key *key, const stru
 	key->hook = hook;
 }
 
+/* The hook in the key of a fragment's packet. A packet passes hook `function` once per function of
+ * its chain, so there the device is part of it. */
+static __always_inline __u8 fragment_hook(const struct __sk_buff *skb, __u8 hook)
+{
+	return hook == MK_HOOK_FUNCTION ? 0x80 | (skb->ifindex & 0x7f) : hook;
+}
+
 /* Are the data complete that translating its fragments needs? */
 static __always_inline int fragment_is_known(const struct mk_fragment *state)
 {
@@ -156,7 +163,7 @@ static __always_inline int fragment_gather(struct __sk_buff *skb, struct packet 
 
 	if (pkt->fragment == MK_WHOLE || !has_ports(pkt->tuple.proto) || fragment_read(skb, &part))
 		return MK_GO_ON;
-	fragment_key(&key, &pkt->tuple, part.id, hook);
+	fragment_key(&key, &pkt->tuple, part.id, fragment_hook(skb, hook));
 	ret = fragment_note(pkt, &key, &part);
 	return ret == MK_FRAGMENT_WAITS && skb->len > MK_HELD_BYTES ? MK_GO_ON : ret;
 }

@@ -20,7 +20,7 @@ static __always_inline int key_of(struct __sk_buff *skb, const struct packet *pk
 
 	if (fragment_read(skb, &part))
 		return -1;
-	fragment_key(key, &pkt->tuple, part.id, hook);
+	fragment_key(key, &pkt->tuple, part.id, fragment_hook(skb, hook));
 	return 0;
 }
 

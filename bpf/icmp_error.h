@@ -8,6 +8,34 @@
 #include "scratch.h"
 #include "session.h"
 
+/* Find the session of the packet that the ICMP error @pkt quotes. *@key becomes the tuple of the
+ * packets that travel as the error does, against the quoted one. Returns NULL if there is none. */
+static __always_inline struct mk_session *
+icmp_error_session(struct __sk_buff *skb, struct session_tables tables, const struct packet *pkt,
+		   struct scratch *room, struct mk_tuple *key)
+{
+	struct mk_session *session;
+
+	if (packet_inner(skb, pkt, &room->inner))
+		return NULL;
+	tuple_reverse(key, &room->inner.tuple);
+	session = bpf_map_lookup_elem(tables.established, key);
+	return session ?: bpf_map_lookup_elem(tables.young, key);
+}
+
+/* Is the ICMP error about a flow that a chain takes? Then @hit is the flow's session. */
+static __always_inline int icmp_error_has_path(struct __sk_buff *skb, const struct packet *pkt,
+					       struct session_hit *hit)
+{
+	struct scratch *room = scratch_of_this_cpu();
+	struct mk_session *session;
+	struct mk_tuple key;
+	__u64 created_ns;
+
+	session = room ? icmp_error_session(skb, SERVICE_SESSIONS, pkt, room, &key) : NULL;
+	return session && session->to.path && session_read(session, hit, &created_ns) == 0;
+}
+
 /* Translate an ICMP error. It travels against the quoted packet, so its session is found by the
  * quoted tuple, reversed. The router that sends the error is not part of the session: its address
  * is kept, unless it is the address that the session hides. Returns 0, or -1 if the translation
@@ -19,12 +47,7 @@ static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct se
 	struct mk_session *session;
 	struct mk_tuple key;
 
-	if (!room || packet_inner(skb, pkt, &room->inner))
-		return 0;
-	tuple_reverse(&key, &room->inner.tuple);
-	session = bpf_map_lookup_elem(tables.established, &key);
-	if (!session)
-		session = bpf_map_lookup_elem(tables.young, &key);
+	session = room ? icmp_error_session(skb, tables, pkt, room, &key) : NULL;
 	if (!session)
 		return 0;
 	*chain_flags |= session->flags & (MK_SESSION_VIA_HOST | MK_SESSION_VIA_OVERLAY);

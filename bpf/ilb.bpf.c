@@ -146,6 +146,10 @@ static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *
 static __always_inline int balance_error(struct __sk_buff *skb, struct chain_ctx *ctx,
 					 struct packet *pkt)
 {
+	struct session_hit hit;
+
+	if (icmp_error_has_path(skb, pkt, &hit))
+		return follow_next(skb, ctx, pkt, &hit, MK_PROG_SFC);
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags))
 		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
 	if (policy_forbids_error(ctx, pkt))
@@ -163,11 +167,16 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 	if (!session_find_or_over(skb, SERVICE_SESSIONS, pkt, &hit))
 		return balance_new(skb, ctx, pkt, &hit);
 	/* the host has just sent this packet, and nothing translates it: do not hand it back */
-	if (ctx->hook == MK_HOOK_HOST && tuple_eq(&hit.to, &pkt->tuple))
+	if (ctx->hook == MK_HOOK_HOST && hit.flags & MK_SESSION_VIA_HOST &&
+	    tuple_eq(&hit.to, &pkt->tuple)) {
 		hit.flags &= ~MK_SESSION_VIA_HOST;
+		hit.to.path = 0; /* it has passed its functions */
+	}
 	affinity_earn(pkt, MK_SCOPE_INTERNAL, &hit);
 	if (policy_asks_again(pkt, &hit))
-		return policy_next(skb, ctx, pkt, &hit);
+		return follow_next(skb, ctx, pkt, &hit, MK_PROG_POLICY);
+	if (hit.to.path)
+		return follow_next(skb, ctx, pkt, &hit, MK_PROG_SFC);
 	ret = session_follow(skb, pkt, &hit, &ctx->flags);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);

@@ -71,6 +71,7 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	session->flags = request->reverse_flags;
 	tuple_reverse(&key, &request->to);
 	tuple_reverse(&session->to, &pkt->tuple);
+	session->to.path = request->to.path;
 	if (holder)
 		holder->rank = MK_RANK_KEEPS;
 	if (request->has_quota && !bpf_map_lookup_elem(tables.young, &key) &&

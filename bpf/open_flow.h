@@ -24,8 +24,11 @@ static __always_inline int collides_with_own(struct __sk_buff *skb, const struct
 /* The packet is an answer, so the session's first direction is the other one. */
 static __always_inline void turn(struct packet *pkt, struct session_request *request)
 {
+	__u16 path = request->to.path;
+
 	tuple_reverse(&request->to, &pkt->tuple);
 	pkt->tuple = request->to;
+	request->to.path = path;
 }
 
 /* Open or reuse a session for the flow, unless @ret already says that it is refused. Returns

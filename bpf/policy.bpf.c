@@ -166,6 +166,14 @@ static __always_inline void audit(const struct mk_policy_count_key *decided,
 		audited->set = MK_SET_OPEN;
 }
 
+/* The chain that takes the flow: of the peer's two verdicts, that of the first rule. */
+static __always_inline __u16 first_chain(const struct mk_policy_port *as_pod,
+					 const struct mk_policy_port *as_address)
+{
+	return is_earlier(as_pod->chain_rule, as_address->chain_rule) ? as_pod->chain
+								      : as_address->chain;
+}
+
 /* Ask @set about the flow; its answer goes to flow->decided. Returns 1 if the flow may pass. */
 static __always_inline int ask(__u64 set, enum mk_policy_direction direction,
 			       const struct mk_addr *peer, int proved, struct policy_flow *flow)
@@ -181,10 +189,12 @@ static __always_inline int ask(__u64 set, enum mk_policy_direction direction,
 	__builtin_memset(as_pod, 0, sizeof(*as_pod));
 	__builtin_memset(as_address, 0, sizeof(*as_address));
 	lacks = set == MK_SET_PENDING || ask_both(set, peer, proved, flow, as_pod, as_address);
-	decided->denied = !(set & MK_SET_ONLY_AUDITS);
+	decided->denied = mk_set_enforces(set);
 	if (!lacks)
 		combine(decided, &as_pod->in_force, &as_address->in_force,
 			(set & MK_SET_ISOLATES) != 0, is_itself);
+	if (set & MK_SET_HAS_CHAINS)
+		flow->chain[direction] = first_chain(as_pod, as_address);
 	if (set & MK_SET_AUDITS)
 		audit(decided, as_pod, as_address, is_itself, lacks, &flow->audited[direction]);
 	return !forgotten(decided->denied, flow->port);
@@ -290,6 +300,7 @@ static __always_inline int ask_way(const struct chain_ctx *ctx, const struct pac
 	enum policy_way end = way & POLICY_TURNED ? POLICY_TURNED : POLICY_AS_SENT;
 
 	read_flow(ctx, pkt, &room->request, end, &room->flow);
+	room->flow.taken_up = (way & POLICY_TAKEN_UP) != 0;
 	room->request.turned = end == POLICY_TURNED;
 	if (way & POLICY_TAKEN_UP && !is_inside(&room->flow))
 		return MK_DROP_POLICY_NO_FLOW;
@@ -367,25 +378,6 @@ static __always_inline int is_crossing(const struct chain_ctx *ctx, const struct
 }
 
 /* ---- what follows -------------------------------------------------------------------------- */
-
-/* Note in both entries of the packet's session that it may pass. */
-static __always_inline void note_seen(const struct packet *pkt,
-				      const struct session_request *request)
-{
-	struct mk_session *session = bpf_map_lookup_elem(&sessions, &pkt->tuple);
-	struct mk_tuple peer;
-
-	if (!session)
-		session = bpf_map_lookup_elem(&sessions_young, &pkt->tuple);
-	if (session)
-		session->policy_seen = request->policy_seen;
-	tuple_reverse(&peer, &request->to);
-	session = bpf_map_lookup_elem(&sessions, &peer);
-	if (!session)
-		session = bpf_map_lookup_elem(&sessions_young, &peer);
-	if (session)
-		session->policy_seen = request->policy_seen;
-}
 
 /* The packet's session may not pass any more. A UDP session may have entries in both tables. */
 static __always_inline void end_session(const struct packet *pkt,
@@ -533,6 +525,49 @@ static __always_inline int follow(struct __sk_buff *skb, struct chain_ctx *ctx, 
 	return route_next(skb, ctx, pkt);
 }
 
+/* No chain takes a flow with an end that is this node itself, or a pod's flow to itself. */
+static __always_inline void exempt(struct policy_flow *flow)
+{
+	if (!(flow->chain[MK_POLICY_EGRESS] | flow->chain[MK_POLICY_INGRESS]))
+		return;
+	if (flow->of_host || is_host_address(&flow->server) ||
+	    mk_addr_eq(&flow->client, &flow->server))
+		__builtin_memset(flow->chain, 0, sizeof(flow->chain));
+}
+
+/* A packet that the sets allow, of a known flow. One that begins a connection from the server's end
+ * goes as the session does. */
+static __always_inline int pass_known(struct __sk_buff *skb, struct chain_ctx *ctx,
+				      struct packet *pkt, struct scratch *room, int chained)
+{
+	if (is_crossing(ctx, pkt))
+		return room->request.to.path ? chain_next(skb, ctx, pkt, MK_PROG_SFC)
+					     : follow(skb, ctx, pkt, &room->request);
+	if (chained || room->request.to.path)
+		return chain_next(skb, ctx, pkt, MK_PROG_SFC_OPEN);
+	note_seen(pkt, &room->request);
+	return follow(skb, ctx, pkt, &room->request);
+}
+
+/* A packet that the sets allow. */
+static __always_inline int pass(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt,
+				struct scratch *room)
+{
+	int chained;
+
+	exempt(&room->flow);
+	chained = room->flow.chain[MK_POLICY_EGRESS] | room->flow.chain[MK_POLICY_INGRESS];
+	if (ctx->opens == CHAIN_FOLLOWS)
+		return pass_known(skb, ctx, pkt, room, chained);
+	/* an echo reply of no session: the next one is asked again */
+	if (pkt->l4 == MK_L4_ECHO_REPLY && !room->request.turned)
+		return chained ? drop(skb, ctx->hook, MK_DROP_POLICY_NO_FLOW, &pkt->tuple)
+			       : chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+	if (chained)
+		return chain_next(skb, ctx, pkt, MK_PROG_SFC_OPEN);
+	return open_and_go(skb, ctx, pkt, &room->request, MK_GO_ON, 1);
+}
+
 SEC("tc")
 int policy(struct __sk_buff *skb)
 {
@@ -553,6 +588,7 @@ int policy(struct __sk_buff *skb)
 		way = POLICY_AS_SENT;
 	__builtin_memset(room->flow.decided, 0, sizeof(room->flow.decided));
 	__builtin_memset(room->flow.audited, 0, sizeof(room->flow.audited));
+	__builtin_memset(room->flow.chain, 0, sizeof(room->flow.chain));
 	ret = way ? ask_way(&ctx, &pkt, room, way) : MK_DROP_POLICY_NO_FLOW;
 	if (ret == MK_DROP_POLICY_NO_FLOW && !enforces)
 		return pass_unknown(skb, &ctx, &pkt);
@@ -562,14 +598,7 @@ int policy(struct __sk_buff *skb)
 		return deny(skb, &ctx, &pkt, room, ret);
 	report_audit(skb, &ctx, &pkt, &room->flow, MK_POLICY_EGRESS);
 	report_audit(skb, &ctx, &pkt, &room->flow, MK_POLICY_INGRESS);
-	if (ctx.opens == CHAIN_FOLLOWS && !is_crossing(&ctx, &pkt))
-		note_seen(&pkt, &room->request);
-	/* an echo reply of no session: the next one is asked again */
-	if (ctx.opens != CHAIN_FOLLOWS && pkt.l4 == MK_L4_ECHO_REPLY && !room->request.turned)
-		return chain_next(skb, &ctx, &pkt, MK_PROG_ROUTER);
-	if (ctx.opens == CHAIN_FOLLOWS)
-		return follow(skb, &ctx, &pkt, &room->request);
-	return open_and_go(skb, &ctx, &pkt, &room->request, MK_GO_ON, 1);
+	return pass(skb, &ctx, &pkt, room);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

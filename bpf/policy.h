@@ -111,24 +111,26 @@ static __always_inline int policy_any_enforces(const struct mk_addr *client,
 }
 
 /* Must program `policy` see this packet, whose session @hit is? It must see each packet that may
- * begin a connection, and the first one after a change that may forbid something. All other packets
- * of a known flow pay the look-ups of two generations. */
+ * begin a connection, and the first one after a change that may forbid something, or after the
+ * flow's chain has gone. All other packets of a known flow pay the look-ups of two generations. */
 static __always_inline int policy_asks_again(const struct packet *pkt,
 					     const struct session_hit *hit)
 {
 	const struct mk_addr *sender = &pkt->tuple.saddr, *receiver = &hit->to.daddr;
 
 	if (!policies_are_on())
-		return 0;
+		return hit->to.path != 0;
 	if (!is_first_of_tcp(pkt) && pkt->l4 != MK_L4_ECHO_REQUEST && hit->policy_seen &&
 	    hit->policy_seen == policy_seen_now(sender, receiver))
 		return 0;
-	return policy_guards(sender) || policy_guards(receiver);
+	return policy_guards(sender) || policy_guards(receiver) || hit->to.path;
 }
 
-/* Let program `policy` decide about a packet that has the session @hit. */
-static __always_inline int policy_next(struct __sk_buff *skb, struct chain_ctx *ctx,
-				       const struct packet *pkt, const struct session_hit *hit)
+/* Let program @prog go on with a packet that has the session @hit: MK_PROG_POLICY decides about it
+ * again, MK_PROG_SFC takes it to its functions. */
+static __always_inline int follow_next(struct __sk_buff *skb, struct chain_ctx *ctx,
+				       const struct packet *pkt, const struct session_hit *hit,
+				       enum mk_prog prog)
 {
 	struct scratch *room = scratch_of_this_cpu();
 
@@ -138,7 +140,7 @@ static __always_inline int policy_next(struct __sk_buff *skb, struct chain_ctx *
 	ctx->opens = CHAIN_FOLLOWS;
 	ctx->reverse_flags = hit->flags;
 	ctx->flags |= hit->flags & CHAIN_OF_SESSION;
-	return chain_next(skb, ctx, pkt, MK_PROG_POLICY);
+	return chain_next(skb, ctx, pkt, prog);
 }
 
 /* Let program `policy` decide about a packet without session that is for no Service and for no host
@@ -156,6 +158,30 @@ static __always_inline int policy_next_own(struct __sk_buff *skb, struct chain_c
 	if (hit->over)
 		ctx->flags |= CHAIN_REUSES;
 	return chain_next(skb, ctx, pkt, MK_PROG_POLICY);
+}
+
+/* Note in both entries of the packet's session that it may pass, and by which path. The path comes
+ * first: a packet that meets only one of the two is asked about again. */
+static __always_inline void note_seen(const struct packet *pkt,
+				      const struct session_request *request)
+{
+	struct mk_session *session = bpf_map_lookup_elem(&sessions, &pkt->tuple);
+	struct mk_tuple peer;
+
+	if (!session)
+		session = bpf_map_lookup_elem(&sessions_young, &pkt->tuple);
+	if (session) {
+		*(volatile __u16 *)&session->to.path = request->to.path;
+		*(volatile __u16 *)&session->policy_seen = request->policy_seen;
+	}
+	tuple_reverse(&peer, &request->to);
+	session = bpf_map_lookup_elem(&sessions, &peer);
+	if (!session)
+		session = bpf_map_lookup_elem(&sessions_young, &peer);
+	if (session) {
+		*(volatile __u16 *)&session->to.path = request->to.path;
+		*(volatile __u16 *)&session->policy_seen = request->policy_seen;
+	}
 }
 
 /* Is the ICMP error @pkt about no known flow, and does it concern a guarded pod? Errors that this

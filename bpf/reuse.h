@@ -41,6 +41,7 @@ static __always_inline void reuse_entry(struct mk_session *session,
 	session->reset = 0;
 	session->ack = 0;
 	session->reset_s = 0;
+	session->to.path = request->to.path;
 	session->policy_seen = request->policy_seen;
 }
 

@@ -11,18 +11,10 @@
 #include "service.h"
 #include "uplink.h"
 
-#define MK_GSO_BY_FRAGS 0xffff /* as in the kernel; SCTP: segments have no common size */
-
-/* The length of the largest packet on the next wire, as an IP total length: a GSO packet is cut
- * into segments first. Returns 0, which never is too long, for SCTP: its segments have the size
- * that their sender chose for the path. */
-static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct packet *pkt)
+/* Has a pod sent the packet, or a function of its chain? */
+static __always_inline int is_from_pod(const struct chain_ctx *ctx)
 {
-	if (skb->gso_size == MK_GSO_BY_FRAGS)
-		return 0;
-	if (skb->gso_size)
-		return pkt->l4_off - MK_L3_OFF + pkt->l4_len + skb->gso_size;
-	return skb->len - MK_L3_OFF;
+	return ctx->hook == MK_HOOK_POD || ctx->hook == MK_HOOK_FUNCTION;
 }
 
 static __always_inline int expired(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -59,8 +51,7 @@ static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 
 	if (is_overlay_carrier(pkt))
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_FORGED, &pkt->tuple);
-	if (ctx->hook != MK_HOOK_POD && ctx->hook != MK_HOOK_HOST &&
-	    !(ctx->flags & CHAIN_NEW_SOURCE))
+	if (!is_from_pod(ctx) && ctx->hook != MK_HOOK_HOST && !(ctx->flags & CHAIN_NEW_SOURCE))
 		return TC_ACT_UNSPEC;
 	if (!links || frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
@@ -101,7 +92,7 @@ static __always_inline int exceeds_overlay(struct __sk_buff *skb, const struct c
 		return 1;
 	if (ctx->hook == MK_HOOK_HOST || ip_may_fragment(ip))
 		return 0;
-	return ctx->hook != MK_HOOK_POD || !(ctx->flags & CHAIN_TRANSLATED) || pkt->l4 == MK_L4_TCP;
+	return !is_from_pod(ctx) || !(ctx->flags & CHAIN_TRANSLATED) || pkt->l4 == MK_L4_TCP;
 }
 
 static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -274,6 +265,9 @@ static __always_inline struct mk_addr error_source(const struct chain_ctx *ctx,
 	switch (ctx->hook) {
 	case MK_HOOK_POD:
 		return mk_node_gateway();
+	case MK_HOOK_FUNCTION:
+		return is_pod_range(&pkt->tuple.saddr) ? mk_node_gateway()
+						       : error_source_outside(&pkt->tuple.saddr);
 	case MK_HOOK_OVERLAY:
 		return mk_node_vtep();
 	case MK_HOOK_HOST: /* one of the host's own addresses would be martian */

@@ -36,6 +36,8 @@ struct policy_flow {
 	__u8 proved; /* the client's address shows whose it is (rule 16) */
 	__u8 of_host; /* the client is a socket of this host */
 	__u8 unknown_peer; /* the set asked last found no identity for an address of the pods' */
+	__u8 taken_up; /* it was open before the policies and chains */
+	__u16 chain[MK_POLICY_DIRECTIONS]; /* key in map sfc_chains; 0: no chain takes the flow */
 	/* By enum mk_policy_direction; set 0: not asked. @audited: what audited policies would
 	 * decide; set 0: they do not forbid it. */
 	struct mk_policy_count_key decided[MK_POLICY_DIRECTIONS], audited[MK_POLICY_DIRECTIONS];
@@ -44,9 +46,20 @@ struct policy_flow {
 	struct mk_policy_port as_pod, as_address;
 };
 
+/* Which hash chooses a replica. */
+enum path_hash { PATH_BY_FLOW, PATH_BY_POD, PATH_BY_PEER, PATH_HASHES };
+
+/* A path while program `sfc_open` chooses it. */
+struct path_choice {
+	struct mk_sfc_path path, before; /* before: of the flow's session; zero: none */
+	__u32 hash[MK_POLICY_DIRECTIONS][PATH_HASHES];
+	__u8 keeps[MK_POLICY_DIRECTIONS]; /* the same chain takes the flow as before */
+};
+
 struct scratch {
-	struct session_request request; /* open and policy pass it on */
+	struct session_request request; /* open, policy, sfc and sfc_open pass it on */
 	struct policy_flow flow;
+	struct path_choice choice;
 	struct mk_session session, copy; /* on their way into a table */
 	struct mk_session_place place;
 	struct inner_packet inner; /* an ICMP error's translation */

@@ -577,6 +577,8 @@ static int program_of(enum mk_hook hook)
 		return fixture_hook_program(MK_ENTRY_OVERLAY);
 	case MK_HOOK_UPLINK:
 		return fixture_hook_program(MK_ENTRY_UPLINK);
+	case MK_HOOK_FUNCTION:
+		return fixture_hook_program(MK_ENTRY_FUNCTION);
 	case HOOK_LOOPBACK:
 		return fixture_hook_program(MK_ENTRY_LOOPBACK);
 	default:

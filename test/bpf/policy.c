@@ -7,6 +7,7 @@
 #include <bpf/libbpf.h>
 
 #include "base/cleanup.h"
+#include "bpf/chains.h"
 #include "bpf/network.h"
 #include "bpf/run.h"
 #include "rows.h"
@@ -79,11 +80,12 @@ static const struct table_row {
 };
 
 static void put_row(uint64_t table, const struct table_row *of,
-		    const struct mk_policy_verdict *audited)
+		    const struct mk_policy_verdict *audited, uint16_t chain)
 {
 	struct mk_policy_port_key key = { .prefix_bits = MK_POLICY_TABLE_BITS + of->bits,
 					  .proto = of->proto };
-	const struct mk_policy_port value = { of->verdict, *audited, 0, 0, 0 };
+	const uint16_t of_chain = of->verdict.allows ? chain : 0;
+	const struct mk_policy_port value = { of->verdict, *audited, of_chain, of_chain, 0 };
 	const uint16_t port = htons(of->port);
 
 	memcpy(key.table, &table, sizeof(table));
@@ -100,18 +102,35 @@ static size_t table_index(const char *name)
 	return 0;
 }
 
-/* "all~none": the table `all` is in force, and `none` with the audited policies. */
+/* The table @name, whose flows chain @chain takes. */
+static uint64_t chained_table(const char *name, uint16_t chain)
+{
+	static const struct mk_policy_verdict none;
+	uint64_t id = 0x100000000 * (table_index(name) + 1) + 77 + 0x1000000 * (uint64_t)chain;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(table_rows); i++)
+		if (strcmp(table_rows[i].name, name) == 0)
+			put_row(id, &table_rows[i], &none, chain);
+	return id;
+}
+
+/* "all~none": the table `all` is in force, and `none` with the audited policies. "all+2": of chain
+ * 2. */
 static uint64_t table_id(const char *name)
 {
 	char in_force[16], audited[16] = "";
+	const char *plus = strchr(name, '+');
 	uint64_t id;
 
-	CHECK(sscanf(name, "%15[^~]~%15s", in_force, audited) >= 1, "bad table");
+	CHECK(sscanf(name, "%15[^~+]~%15s", in_force, audited) >= 1, "bad table");
+	if (plus)
+		return chained_table(in_force, (uint16_t)strtoul(plus + 1, NULL, 10));
 	id = 0x100000000 * (table_index(in_force) + 1) + 77;
 	if (!audited[0])
 		return id;
 	id += 0x1000 * (table_index(audited) + 1);
-	put_row(id, &table_rows[table_index(in_force)], &table_rows[table_index(audited)].verdict);
+	put_row(id, &table_rows[table_index(in_force)], &table_rows[table_index(audited)].verdict,
+		0);
 	return id;
 }
 
@@ -120,7 +139,7 @@ static void put_tables(void)
 	static const struct mk_policy_verdict none;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(table_rows); i++)
-		put_row(table_id(table_rows[i].name), &table_rows[i], &none);
+		put_row(table_id(table_rows[i].name), &table_rows[i], &none, 0);
 }
 
 /* ---- sets ------------------------------------------------------------------------------------ */
@@ -215,6 +234,8 @@ static void line_set(char *words)
 		set |= MK_SET_ONLY_AUDITS;
 	if (strchr(line, '/'))
 		set |= MK_SET_HAS_BLOCKS;
+	if (strchr(line, '+'))
+		set |= MK_SET_HAS_CHAINS;
 	snprintf(sets[at].name, sizeof(sets[at].name), "%s", name);
 	sets[at].id = set;
 	put_peer(set, MK_PEER_ANY_POD, "none");
@@ -307,6 +328,7 @@ void policy_start(void)
 	row = NULL;
 	memset(sets, 0, sizeof(sets));
 	put_tables();
+	chains_start();
 	put_identity("10.244.1.2", 1002, NULL);
 	put_identity("10.244.1.3", 1003, NULL);
 	put_identity("10.244.2.7", 1007, NULL);
@@ -337,6 +359,9 @@ static const struct {
 	{ "data", { .sctp_chunk = SCTP_DATA, .payload_bytes = 20 } },
 	{ "first", { .payload_bytes = 48, .id = 7 } },
 	{ "later", { .payload_bytes = 48, .id = 7 } },
+	{ "fits", { .packet_bytes = 1450 } },
+	{ "long", { .packet_bytes = 1451 } },
+	{ "dies", { .ttl = 1 } },
 };
 
 static struct frame make_frame(const char *flow, const char *kind)
@@ -383,7 +408,7 @@ static uint64_t drops_of(enum mk_hook hook, const char *reason)
 	return 0;
 }
 
-static const char *why(enum mk_hook hook)
+const char *policy_why(enum mk_hook hook)
 {
 	static char text[128];
 
@@ -395,22 +420,51 @@ static const char *why(enum mk_hook hook)
 	return text;
 }
 
-static void send_packet(enum mk_hook hook, const struct frame *in, const char *outcome)
+static struct frame last; /* that left */
+static enum where last_where;
+
+static void send_packet(enum mk_hook hook, const struct frame *in, char *outcome)
 {
 	uint64_t before = drops_of(hook, outcome), sent;
 	const bool drops = outcome[0] >= 'A' && outcome[0] <= 'Z';
+	const bool is_error = strncmp(outcome, "icmp-error ", 11) == 0; /* the packet is dropped */
 	struct frame out;
 	enum where where;
 
+	if (chains_expect(hook, in, outcome, &last))
+		return;
 	sent = fixture_drops_total();
 	where = fixture_send(hook, in, &out);
 	if (drops) {
 		expect_drop(hook, where, before, outcome);
 		return;
 	}
-	CHECK(where != DROPPED && fixture_drops_total() == sent, "dropped, among%s", why(hook));
+	CHECK(where != DROPPED && (is_error || fixture_drops_total() == sent), "dropped, among%s",
+	      policy_why(hook));
 	if (strcmp(outcome, "passes") != 0)
 		CHECK(strcmp(frame_flow(&out), outcome) == 0, "left as %s", frame_flow(&out));
+	last = out;
+	last_where = where;
+}
+
+const struct frame *policy_last_frame(void)
+{
+	return &last;
+}
+
+void policy_send_last(enum mk_hook hook, char *outcome)
+{
+	const struct frame in = last;
+
+	send_packet(hook, &in, outcome);
+}
+
+const char *policy_line_now(void)
+{
+	static char text[256];
+
+	snprintf(text, sizeof(text), "%s: '%s'", row ? row->rule : "", line ? line : "");
+	return text;
 }
 
 static const char *const hooks[] = { "pod", "host", "overlay", "uplink" };
@@ -418,18 +472,18 @@ static const char *const hooks[] = { "pod", "host", "overlay", "uplink" };
 /* Cut the last word off @text if it is a kind. */
 static const char *take_kind(char *text)
 {
-	char *last = strrchr(text, ' ');
+	char *end = strrchr(text, ' ');
 
-	for (size_t i = 0; last && i < MK_ARRAY_SIZE(kinds); i++) {
-		if (strcmp(kinds[i].name, last + 1) != 0)
+	for (size_t i = 0; end && i < MK_ARRAY_SIZE(kinds); i++) {
+		if (strcmp(kinds[i].name, end + 1) != 0)
 			continue;
-		*last = '\0';
+		*end = '\0';
 		return kinds[i].name;
 	}
 	return "syn";
 }
 
-static void line_packet(enum mk_hook hook, char *text)
+void policy_packet(enum mk_hook hook, char *text)
 {
 	char *outcome = strstr(text, " = "), *about = strstr(text, " about ");
 	struct frame_options options = { .icmp_type = 3, .icmp_code = 1 };
@@ -631,7 +685,7 @@ static void run_line(const char *word, char *rest)
 {
 	for (size_t hook = 0; hook < MK_ARRAY_SIZE(hooks); hook++)
 		if (strcmp(word, hooks[hook]) == 0 && strstr(rest, " = ")) {
-			line_packet((enum mk_hook)hook, rest);
+			policy_packet((enum mk_hook)hook, rest);
 			return;
 		}
 	if (strcmp(word, "pod") == 0)
@@ -674,8 +728,12 @@ static void run_line(const char *word, char *rest)
 		line_happened(rest);
 	else if (strcmp(word, "undecided") == 0)
 		line_no_event();
+	else if (strcmp(word, "went") == 0)
+		CHECK(strcmp(where_name(last_where), rest) == 0, "%s", where_name(last_where));
+	else if (strcmp(word, "ttl") == 0)
+		CHECK(frame_ttl(&last) == strtoul(rest, NULL, 10), "%u", frame_ttl(&last));
 	else
-		CHECK(false, "unknown line");
+		CHECK(chains_line(word, rest), "unknown line");
 }
 
 void policy_run(const struct policy_row *of)

@@ -28,16 +28,20 @@
  *	event DIRECTION SET TIER RULE CLIENT > SERVER	what the event of the last drop says
  *	audit-event ...			the same of a packet that passed
  *	undecided			the last drop was reported, without a decision
+ *	ttl N				of the last frame that left
+ *	went WHERE			where it went, where_name()
  *
  * KIND: syn (also INIT, echo request, datagram), ack, synack, rst, fin, reply, data (SCTP), first,
- * later (fragments). OUTCOME: passes, the flow that leaves, or a drop reason.
+ * later (fragments), fits, long (the overlay's MTU, a byte more), dies (its TTL is 1). OUTCOME: passes, the flow that leaves, or a drop reason. Service function chains: chains.h.
  *
  * Standard: 10.244.1.2 has class 2, 10.244.1.3 class 3, 10.244.2.7 class 7. 10.18.0.2 and
  * 10.244.2.1 count as 192.168.99.12. 10.244.2.9 is unknown. Tables: policy.c. */
 #ifndef MK_TEST_POLICY_H
 #define MK_TEST_POLICY_H
 
-#define POLICY_LINES 16
+#include "bpf/fixture.h"
+
+#define POLICY_LINES 24
 
 struct policy_row {
 	const char *rule;
@@ -46,5 +50,13 @@ struct policy_row {
 
 void policy_start(void); /* checked fixture, after fixture_reset() */
 void policy_run(const struct policy_row *row);
+
+/* For chains.c: the line that runs, its row and text; a packet, "FLOW [KIND] = OUTCOME"; the last
+ * frame that left, sent again; and the reasons for which packets were dropped at @hook. */
+const char *policy_line_now(void);
+void policy_packet(enum mk_hook hook, char *text);
+void policy_send_last(enum mk_hook hook, char *outcome);
+const struct frame *policy_last_frame(void);
+const char *policy_why(enum mk_hook hook);
 
 #endif

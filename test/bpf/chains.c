@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf/chains.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "base/cleanup.h"
+#include "bpf/policy.h"
+#include "datapath/pods/port.h"
+#include "rows.h"
+
+#define CHECK(condition, ...)                                                 \
+	do {                                                                  \
+		char said_[256];                                              \
+		snprintf(said_, sizeof(said_), __VA_ARGS__);                  \
+		ck_assert_msg(condition, "%s: %s", policy_line_now(), said_); \
+	} while (0)
+
+#define NUMBERS 16 /* of chains and of replicas in a row */
+#define PORT	1u /* the ifindex of test runs */
+
+static void put(const char *map, const void *key, const void *value)
+{
+	CHECK(row_update(fixture_map(map), key, value, BPF_ANY) == 0, "cannot write %s", map);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static void add_counters(__u32 replica)
+{
+	cleanup_free struct mk_sfc_counters *none =
+		calloc((size_t)libbpf_num_possible_cpus(), sizeof(*none));
+
+	put("sfc_counters", &replica, none);
+}
+
+/* Frames of test runs come by the port of @replica; 0: by no replica's. */
+static void set_port(__u16 replica, __u8 side)
+{
+	const struct mk_sfc_port port = { .replica = replica, .side = side };
+	const int maps[] = { fixture_map("sfc_ports"), fixture_front_map("sfc_ports") };
+	const __u32 key = PORT;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++) {
+		if (maps[i] < 0)
+			continue;
+		if (replica)
+			CHECK(bpf_map_update_elem(maps[i], &key, &port, BPF_ANY) == 0, "no port");
+		else
+			bpf_map_delete_elem(maps[i], &key);
+	}
+}
+
+void chains_start(void)
+{
+	static const char *const hashes[] = { "sfc_functions", "sfc_paths", "sfc_counters" };
+	const struct mk_sfc_chain no_chain = { 0 };
+	const struct mk_sfc_replica no_replica = { 0 };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(hashes); i++)
+		fixture_empty(hashes[i]);
+	for (__u32 i = 0; i < NUMBERS; i++) {
+		put("sfc_chains", &i, &no_chain);
+		put("sfc_replicas", &i, &no_replica);
+		add_counters(i);
+	}
+	set_port(0, 0);
+}
+
+static __u8 place_flags(const char *letters)
+{
+	__u8 flags = 0;
+
+	flags |= strchr(letters, 's') ? MK_SFC_SKIP : 0;
+	flags |= strchr(letters, 'k') ? MK_SFC_KEEP_LOST : 0;
+	flags |= strchr(letters, 'p') ? MK_SFC_HASH_POD : 0;
+	flags |= strchr(letters, 'r') ? MK_SFC_HASH_PEER : 0;
+	return flags;
+}
+
+static void line_chain(char *words)
+{
+	struct mk_sfc_chain chain = { .uid_hash = 1 };
+	__u32 id = (__u32)strtoul(strtok(words, " "), NULL, 10), count = 0;
+	char *word, *letters;
+
+	while ((word = strtok(NULL, " "))) {
+		if (strcmp(word, "leaves") == 0) {
+			chain.leaves_open_flows = 1;
+			continue;
+		}
+		chain.place[count].function = (__u16)strtoul(word, &letters, 10);
+		chain.place[count++].flags = place_flags(letters);
+	}
+	put("sfc_chains", &id, &chain);
+}
+
+static void line_function(char *words)
+{
+	struct mk_sfc_function function = { .name_hash = 1 };
+	__u32 id = (__u32)strtoul(strtok(words, " "), NULL, 10), count = 0;
+	__u16 replicas[NUMBERS];
+	char *word;
+
+	while ((word = strtok(NULL, " ")) && count < NUMBERS)
+		replicas[count++] = (__u16)strtoul(word, NULL, 10);
+	if (!count) {
+		row_delete(fixture_map("sfc_functions"), &id);
+		return;
+	}
+	for (__u32 slot = 0; slot < MK_SFC_SLOTS; slot++)
+		function.replica[slot] = replicas[slot % count];
+	put("sfc_functions", &id, &function);
+}
+
+static void line_replica(const char *words)
+{
+	struct mk_sfc_replica replica = { .uid_hash = 1 };
+	char mode[16], state[16] = "";
+	__u32 id;
+
+	CHECK(sscanf(words, "%u %15s %15s", &id, mode, state) >= 2, "bad line");
+	replica.mode = mode[0] == 'b'	? MK_PORT_BRIDGED
+		       : mode[0] == 'i' ? MK_PORT_INLINE
+					: MK_PORT_ROUTED;
+	replica.state = state[0] ? MK_SFC_LOST : MK_SFC_USABLE;
+	replica.ifindex[MK_SFC_INSIDE] = 1000 + 2 * id;
+	replica.ifindex[MK_SFC_OUTSIDE] = 1001 + 2 * id;
+	put("sfc_replicas", &id, &replica);
+}
+
+static void line_gone(const char *words)
+{
+	__u32 id = (__u32)strtoul(words, NULL, 10);
+	struct mk_sfc_replica replica;
+
+	CHECK(row_lookup(fixture_map("sfc_replicas"), &id, &replica) == 0, "no replica");
+	memset(replica.ifindex, 0, sizeof(replica.ifindex));
+	put("sfc_replicas", &id, &replica);
+}
+
+static void expire_sessions(void)
+{
+	fixture_empty("sessions");
+	fixture_empty("sessions_young");
+}
+
+static void line_off(void)
+{
+	const struct mk_policy_state off = { .listed = MK_POLICY_LISTED_SOME };
+	__u32 zero = 0;
+
+	put("policy_state", &zero, &off);
+}
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+static void put_other_paths(__u32 from, __u32 step)
+{
+	struct mk_sfc_path other = { .chain = { 999, 999 } };
+
+	for (__u32 key = from; key <= MK_SFC_PATHS; key += step)
+		if (row_update(fixture_map("sfc_paths"), &key, &other, BPF_NOEXIST) != 0)
+			return; /* the table is full */
+}
+
+static void line_paths(const char *words)
+{
+	unsigned there = fixture_count("sfc_paths");
+
+	CHECK(there == strtoul(words, NULL, 10), "%u paths", there);
+}
+
+/* Give the key of each path another content. */
+static void line_collide(void)
+{
+	struct mk_sfc_path other = { .chain = { 999, 999 } };
+	__u32 keys[NUMBERS], count = 0;
+	void *last = NULL;
+
+	while (count < NUMBERS && row_next_key(fixture_map("sfc_paths"), last, &keys[count]) == 0)
+		last = &keys[count++];
+	for (__u32 i = 0; i < count; i++)
+		for (__u32 j = 0; j < MK_SFC_PATH_PROBES - 1; j++) {
+			__u32 key = (keys[i] - 1 + j) % MK_SFC_PATHS + 1;
+
+			put("sfc_paths", &key, &other);
+		}
+}
+
+/* ---- packets --------------------------------------------------------------------------------- */
+
+static struct mk_sfc_counters counters_of(__u32 replica)
+{
+	int cpus = libbpf_num_possible_cpus();
+	cleanup_free struct mk_sfc_counters *each = calloc((size_t)cpus, sizeof(*each));
+	struct mk_sfc_counters sum = { 0 };
+
+	CHECK(bpf_map_lookup_elem(fixture_map("sfc_counters"), &replica, each) == 0,
+	      "no counters of %u", replica);
+	for (int cpu = 0; cpu < cpus; cpu++)
+		for (int side = 0; side < MK_SFC_SIDES; side++) {
+			sum.sent_packets[side] += each[cpu].sent_packets[side];
+			sum.sent_bytes[side] += each[cpu].sent_bytes[side];
+			sum.received_packets[side] += each[cpu].received_packets[side];
+			sum.received_bytes[side] += each[cpu].received_bytes[side];
+		}
+	return sum;
+}
+
+static enum mk_sfc_side side_of(const char *text)
+{
+	CHECK(strcmp(text, "inside") == 0 || strcmp(text, "outside") == 0, "bad side %s", text);
+	return text[0] == 'i' ? MK_SFC_INSIDE : MK_SFC_OUTSIDE;
+}
+
+static void line_counted(const char *words)
+{
+	struct mk_sfc_counters counters;
+	char way[8], side[16];
+	unsigned packets;
+	__u64 found, bytes;
+	__u32 replica;
+
+	CHECK(sscanf(words, "%u %7s %15s %u", &replica, way, side, &packets) == 4, "bad line");
+	counters = counters_of(replica);
+	found = (way[0] == 'i' ? counters.sent_packets : counters.received_packets)[side_of(side)];
+	bytes = (way[0] == 'i' ? counters.sent_bytes : counters.received_bytes)[side_of(side)];
+	CHECK(found == packets, "%llu packets", found);
+	CHECK(bytes >= 34 * found && (found || !bytes), "%llu bytes", bytes);
+}
+
+/* The replica and side that packets have entered since @before, as 2 * replica + side; -1: none. */
+static int entered(const struct mk_sfc_counters *before)
+{
+	for (__u32 i = 0; i < NUMBERS; i++) {
+		struct mk_sfc_counters now = counters_of(i);
+
+		for (int side = 0; side < MK_SFC_SIDES; side++)
+			if (now.sent_packets[side] != before[i].sent_packets[side])
+				return 2 * (int)i + side;
+	}
+	return -1;
+}
+
+static void mac_text(const struct mk_mac *mac, char *text, size_t size)
+{
+	const uint8_t *byte = mac->byte;
+
+	snprintf(text, size, "%02x:%02x:%02x:%02x:%02x:%02x", byte[0], byte[1], byte[2], byte[3],
+		 byte[4], byte[5]);
+}
+
+/* Are the MAC addresses those of @pod's wire, or of a port that routes? */
+static void check_macs(const struct frame *out, __u32 replica, enum mk_sfc_side side,
+		       const char *pod)
+{
+	struct mk_sfc_replica entry;
+	struct mk_mac macs[2], found[2];
+	char want[2][20], have[2][20];
+
+	CHECK(row_lookup(fixture_map("sfc_replicas"), &replica, &entry) == 0, "no replica");
+	fixture_mac(pod, macs[side == MK_SFC_OUTSIDE].byte);
+	fixture_mac("10.244.1.254", macs[side == MK_SFC_INSIDE].byte);
+	if (entry.mode == MK_PORT_ROUTED) {
+		macs[0] = mk_port_mac(MK_PORT_ROUTED, (enum mk_port_side)side, true);
+		macs[1] = mk_port_mac(MK_PORT_ROUTED, (enum mk_port_side)side, false);
+	}
+	memcpy(found[1].byte, out->byte, 6);
+	memcpy(found[0].byte, out->byte + 6, 6);
+	for (int i = 0; i < 2; i++) {
+		mac_text(&macs[i], want[i], sizeof(want[i]));
+		mac_text(&found[i], have[i], sizeof(have[i]));
+	}
+	CHECK(memcmp(macs, found, sizeof(macs)) == 0, "frame %s > %s, expected %s > %s", have[0],
+	      have[1], want[0], want[1]);
+}
+
+static int send_into(enum mk_hook hook, const struct frame *in, struct frame *out)
+{
+	struct mk_sfc_counters before[NUMBERS];
+	enum where where;
+	int got;
+
+	for (__u32 i = 0; i < NUMBERS; i++)
+		before[i] = counters_of(i);
+	where = fixture_send(hook, in, out);
+	CHECK(where != DROPPED, "dropped, among%s", policy_why(hook));
+	got = entered(before);
+	CHECK(got >= 0, "went %s", where_name(where));
+	return got;
+}
+
+static void expect_into(enum mk_hook hook, const struct frame *in, char *outcome, struct frame *out)
+{
+	char side[16], pod[32], flow[160] = "";
+	const char *what;
+	__u32 replica;
+	int got;
+
+	CHECK(sscanf(outcome, "%u %15s %31s %159[^\n]", &replica, side, pod, flow) >= 3,
+	      "bad outcome");
+	got = send_into(hook, in, out);
+	CHECK(got == 2 * (int)replica + (int)side_of(side), "entered %d, side %d", got / 2,
+	      got % 2);
+	CHECK(!flow[0] || strcmp(frame_flow(out), flow) == 0, "entered as %s", frame_flow(out));
+	CHECK(frame_checksums_right(out, &what), "wrong %s", what);
+	CHECK(frame_ttl(out) == frame_ttl(in), "the TTL is %u", frame_ttl(out));
+	check_macs(out, replica, side_of(side), pod);
+}
+
+static void expect_same(enum mk_hook hook, const struct frame *in, const char *outcome,
+			struct frame *out)
+{
+	static int replicas[NUMBERS]; /* by mark; each row runs in a process of its own */
+	unsigned long mark = strtoul(outcome, NULL, 10);
+	int got = send_into(hook, in, out) / 2;
+
+	CHECK(mark < NUMBERS, "bad mark");
+	CHECK(!replicas[mark] || replicas[mark] == got, "entered %d, not %d", got, replicas[mark]);
+	replicas[mark] = got;
+}
+
+bool chains_expect(enum mk_hook hook, const struct frame *in, char *outcome, struct frame *out)
+{
+	if (strncmp(outcome, "into ", 5) == 0)
+		expect_into(hook, in, outcome + 5, out);
+	else if (strncmp(outcome, "same ", 5) == 0)
+		expect_same(hook, in, outcome + 5, out);
+	else
+		return false;
+	return true;
+}
+
+static void line_both(void)
+{
+	int seen[NUMBERS] = { 0 };
+
+	for (unsigned port = 40000; port < 40040; port++) {
+		struct frame in, out;
+		char flow[64];
+
+		snprintf(flow, sizeof(flow), "tcp 10.244.1.2:%u > 10.244.2.7:80", port);
+		in = frame_make(flow, NULL);
+		seen[send_into(MK_HOOK_POD, &in, &out) / 2]++;
+	}
+	CHECK(seen[1] > 5 && seen[2] > 5, "%d and %d", seen[1], seen[2]);
+}
+
+static void line_answer(char *rest)
+{
+	char proto[8], from[48], to[48], text[256];
+
+	CHECK(sscanf(frame_flow(policy_last_frame()), "%7s %47s > %47s", proto, from, to) == 3,
+	      "no flow");
+	snprintf(text, sizeof(text), "%s %s > %s %s", proto, to, from, rest);
+	policy_packet(MK_HOOK_UPLINK, text);
+}
+
+static void line_from(char *rest)
+{
+	char side[16];
+	__u32 replica;
+	int used = 0;
+
+	CHECK(sscanf(rest, "%u %15s %n", &replica, side, &used) == 2, "bad line");
+	set_port((__u16)replica, side_of(side));
+	rest += used;
+	if (rest[0] == '=')
+		policy_send_last(MK_HOOK_FUNCTION, rest + 2);
+	else
+		policy_packet(MK_HOOK_FUNCTION, rest);
+}
+
+static void line_unknown_port(char *rest)
+{
+	set_port(0, 0);
+	policy_packet(MK_HOOK_FUNCTION, rest);
+}
+
+bool chains_line(const char *word, char *rest)
+{
+	if (strcmp(word, "chain") == 0)
+		line_chain(rest);
+	else if (strcmp(word, "function") == 0)
+		line_function(rest);
+	else if (strcmp(word, "replica") == 0)
+		line_replica(rest);
+	else if (strcmp(word, "gone") == 0)
+		line_gone(rest);
+	else if (strcmp(word, "from") == 0)
+		line_from(rest);
+	else if (strcmp(word, "answer") == 0)
+		line_answer(rest);
+	else if (strcmp(word, "expire") == 0)
+		expire_sessions();
+	else if (strcmp(word, "both") == 0)
+		line_both();
+	else if (strcmp(word, "unknown-port") == 0)
+		line_unknown_port(rest);
+	else if (strcmp(word, "paths") == 0)
+		line_paths(rest);
+	else if (strcmp(word, "lose-paths") == 0)
+		fixture_empty("sfc_paths");
+	else if (strcmp(word, "fill-paths") == 0)
+		put_other_paths(1, 3);
+	else if (strcmp(word, "collide") == 0)
+		line_collide();
+	else if (strcmp(word, "off") == 0)
+		line_off();
+	else if (strcmp(word, "counted") == 0)
+		line_counted(rest);
+	else
+		return false;
+	return true;
+}
