@@ -48,7 +48,7 @@ const struct mk_cli_command mk_cli_commands[] = {
 	  LIST | FAMILIES | MK_CLI_PROTOCOL,
 	  "list the network policies of this node's pods, or say which decide about a flow; exit status 3 if it is denied" },
 	{ "chains", mk_cli_chains, "[NAME]", 0, 1, LIST | FAMILIES,
-	  "list the functions of service function chains: replicas, states, packets; exit status 1 if a function blocks its chain" },
+	  "list functions and pods of service function chains: replicas, states, packets; exit status 1 if a function blocks its chain" },
 	{ "nodes", mk_cli_nodes, "", 0, 0, LIST | FAMILIES,
 	  "list the other nodes: pod ranges, overlay addresses, address, what is missing in the kernel" },
 	{ "services", mk_cli_services, "[NAME]", 0, 1, LIST | FAMILIES,

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/time.h"
 #include "datapath/pods/port.h"
+#include "datapath/policy/names.h"
 #include "pod/endpoint/endpoint.h"
 #include "unit/cli_fixture.h"
 #include "unit/datapath_fixture.h"
@@ -142,6 +143,63 @@ START_TEST(test_names)
 }
 END_TEST
 
+/* ---- pods ------------------------------------------------------------------------------------ */
+
+#define CHAINED	  (MK_SET_HAS_CHAINS | 0x99)
+#define WITH_BOTH (MK_SET_HAS_CHAINS | 0x9a)
+
+static void put_sets(uint64_t ingress, uint64_t egress)
+{
+	cleanup_table struct mk_table table = { .fd = -1 };
+	const struct mk_pod_policy entry = { .set = { ingress, egress },
+					     .addr = addr_of("10.244.1.2"),
+					     .ifindex = (__u32)fx.pod_ifindex };
+	const struct mk_policy_state state = { .on = 1, .listed = MK_POLICY_LISTED_SOME };
+	const __u32 zero = 0;
+	__u32 slot;
+
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "pod_policies", sizeof(slot), sizeof(entry),
+			    &fx.err));
+	slot = mk_pod_slot(&entry.addr, table.max_entries);
+	fx_ok(mk_table_put(&table, &slot, &entry, &fx.err));
+	cli_put("policy_state", &zero, sizeof(zero), &state, sizeof(state));
+}
+
+#define CHAIN_OF_SET                                                               \
+	"\"chains\":[{\"number\":1,\"chain\":\"inspection/shop-egress\",\"id\":1," \
+	"\"peers\":\"outside\",\"ports\":\"TCP 443\"}]"
+
+static void write_policies(void)
+{
+	json_object *description = json_tokener_parse(
+		"{\"version\":1,\"sets\":{\"0400000000000099\":{\"policies\":[]," CHAIN_OF_SET
+		"},\"040000000000009a\":{\"policies\":[\"all\"]," CHAIN_OF_SET "}}}");
+
+	fx_ok(mk_policy_names_write(fx.state_dir, description, &fx.err));
+	json_object_put(description);
+}
+
+#define POD_LINE(direction) \
+	"shop/cart  10.244.1.2  " direction "     inspection/shop-egress  TCP 443  outside\n"
+
+/* A pod with chains only is open for policies. */
+START_TEST(test_pods)
+{
+	put_sets(MK_SET_OPEN, CHAINED);
+	write_policies();
+	check_output(0, POD_LINE("egress"), "chains");
+	check_output(0, POD_LINE("egress"), "chains", "shop-egress");
+	check_output_lacks(0, "shop/cart", "chains", "other");
+	check_output(0, "shop/cart  10.244.1.2  open     open    0", "policy");
+	check_output(0, "no policy applies to shop/cart, only chains", "policy", "cart",
+		     "192.0.2.9", "443");
+	check_output(0, "open", "pods", "cart");
+	put_sets(MK_SET_OPEN, WITH_BOTH);
+	check_output(0, "open     only cluster policies", "policy");
+	check_output(0, "egress", "pods", "cart");
+}
+END_TEST
+
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 START_TEST(test_via)
@@ -223,6 +281,7 @@ UNIT_SUITE("cli_chains")
 	tcase_add_test(tcase, test_chains);
 	tcase_add_test(tcase, test_blocked);
 	tcase_add_test(tcase, test_names);
+	tcase_add_test(tcase, test_pods);
 	tcase_add_test(tcase, test_via);
 	tcase_add_test(tcase, test_check);
 }

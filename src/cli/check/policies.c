@@ -13,7 +13,7 @@ static bool has_set(const struct mk_cli_policies *policies, const struct mk_view
 	for (int i = 0; i < MK_POLICY_DIRECTIONS; i++) {
 		const uint64_t set = mk_policy_set_of(policies, pod, i);
 
-		has |= set != MK_SET_OPEN;
+		has |= mk_policy_set_has_policies(policies, set);
 		*is_pending |= set == MK_SET_PENDING;
 	}
 	return has;

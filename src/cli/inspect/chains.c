@@ -29,10 +29,10 @@ static unsigned int number_of(json_object *entry, const char *key)
 		       : 0;
 }
 
-/* Is chain @entry the one that @word names, "namespace/name" or "name"? */
-static bool is_wanted(json_object *entry, const char *word)
+/* Is chain @name the one that @word names, "namespace/name" or "name"? NULL: all are. */
+static bool names_chain(const char *name, const char *word)
 {
-	const char *name = mk_chain_names_text(entry, "name"), *slash = strchr(name, '/');
+	const char *slash = strchr(name, '/');
 
 	return !word || strcmp(name, word) == 0 || (slash && strcmp(slash + 1, word) == 0);
 }
@@ -183,6 +183,51 @@ static int add_chain(json_object *rows, const struct all *all, json_object *chai
 	return status;
 }
 
+/* ---- chained pods ---------------------------------------------------------------------------- */
+
+static json_object *pod_json(const struct mk_view_pod *pod, enum mk_policy_direction direction,
+			     const struct mk_policy_chain_name *chain)
+{
+	json_object *object = json_object_new_object();
+
+	mk_put_text(object, "pod", mk_view_pod_name(pod));
+	mk_put_addr(object, "address", &pod->addr);
+	mk_put_text(object, "direction", mk_policy_direction_name(direction));
+	mk_put_text(object, "chain", chain->chain);
+	mk_put_text(object, "ports", chain->ports);
+	mk_put_text(object, "peers", chain->peers);
+	return object;
+}
+
+/* Add the chains of @pod in the order of asking. */
+static void add_pod(json_object *list, const struct mk_cli_policies *policies,
+		    const struct mk_view_pod *pod, const char *word)
+{
+	for (int at = MK_POLICY_DIRECTIONS - 1; at >= 0; at--) {
+		const uint64_t set = mk_policy_set_of(policies, pod, at);
+		struct mk_policy_chain_name chain;
+
+		for (size_t i = 0; mk_policy_names_chain(&policies->names, set, i, &chain); i++)
+			if (names_chain(chain.chain, word))
+				json_object_array_add(list, pod_json(pod, at, &chain));
+	}
+}
+
+/* Add the chained pods of @views, each once. */
+static void add_pods(json_object *list, const struct mk_views *views, const char *word)
+{
+	for (size_t i = 0; i < views->count; i++) {
+		const struct mk_view *view = &views->list[i];
+		cleanup_cli_policies struct mk_cli_policies policies;
+
+		if (mk_cli_policies_open(&policies, view, NULL) < 0)
+			continue;
+		for (size_t j = 0; j < view->pod_count; j++)
+			if (i == 0 || !view_pod_of_device(views->list, view->pods[j].entry.ifindex))
+				add_pod(list, &policies, &view->pods[j], word);
+	}
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static int add_chains(json_object *rows, const struct all *all, const char *word,
@@ -193,7 +238,7 @@ static int add_chains(json_object *rows, const struct all *all, const char *word
 	int status = 0;
 
 	for (size_t i = 0; (chain = mk_chain_names_at(&all->of[0], "chains", i)); i++)
-		if (is_wanted(chain, word)) {
+		if (names_chain(mk_chain_names_text(chain, "name"), word)) {
 			status |= add_chain(rows, all, chain);
 			found = true;
 		}
@@ -205,9 +250,9 @@ static int add_chains(json_object *rows, const struct all *all, const char *word
 	return status;
 }
 
-static int print(const struct mk_cli_options *options, json_object *rows, struct mk_error *err)
+static int print(const struct mk_cli_options *options, json_object *result, struct mk_error *err)
 {
-	static const struct mk_cli_column columns[] = {
+	static const struct mk_cli_column of_functions[] = {
 		{ "CHAIN", "chain" },
 		{ "FUNCTION", "function" },
 		{ "WHEN UNAVAILABLE", "whenUnavailable" },
@@ -220,22 +265,39 @@ static int print(const struct mk_cli_options *options, json_object *rows, struct
 		{ "FROM OUTSIDE", "fromOutside" },
 	};
 
-	return mk_cli_print_list(stdout, rows, options->json, columns, MK_ARRAY_SIZE(columns), err);
+	static const struct mk_cli_column of_pods[] = {
+		{ "POD", "pod" },     { "ADDRESS", "address" }, { "DIRECTION", "direction" },
+		{ "CHAIN", "chain" }, { "PORTS", "ports" },	{ "PEERS", "peers" },
+	};
+
+	if (options->json)
+		return mk_cli_print_json(stdout, result, err);
+	mk_cli_print_table(stdout, json_object_object_get(result, "functions"), of_functions,
+			   MK_ARRAY_SIZE(of_functions));
+	printf("\n");
+	mk_cli_print_table(stdout, json_object_object_get(result, "pods"), of_pods,
+			   MK_ARRAY_SIZE(of_pods));
+	return 0;
 }
 
 static int show(const struct mk_views *views, const struct mk_cli_options *options,
 		struct mk_error *err)
 {
-	cleanup_json json_object *rows = json_object_new_array();
+	cleanup_json json_object *result = json_object_new_object();
+	json_object *functions = json_object_new_array(), *pods = json_object_new_array();
 	struct all all = { .count = 0 };
 	int ret = 0, status;
 
+	json_object_object_add(result, "functions", functions);
+	json_object_object_add(result, "pods", pods);
+
 	for (size_t i = 0; ret == 0 && i < views->count; i++)
 		ret = mk_cli_chains_open(&all.of[all.count++], &views->list[i], err);
-	ret = ret ?: add_chains(rows, &all, options->words[0], err);
+	ret = ret ?: add_chains(functions, &all, options->words[0], err);
 	status = ret;
+	add_pods(pods, views, options->words[0]);
 	if (ret >= 0)
-		ret = print(options, rows, err);
+		ret = print(options, result, err);
 	for (size_t i = 0; i < all.count; i++)
 		mk_cli_chains_close(&all.of[i]);
 	return ret < 0 ? ret : status;

@@ -34,6 +34,8 @@ static const char *policies_of(const struct mk_cli_policies *policies,
 	egress = mk_policy_set_of(policies, pod, MK_POLICY_EGRESS);
 	if (ingress == MK_SET_PENDING || egress == MK_SET_PENDING)
 		return "pending";
+	ingress = mk_policy_set_has_policies(policies, ingress);
+	egress = mk_policy_set_has_policies(policies, egress);
 	if (ingress && egress)
 		return "ingress,egress";
 	return ingress ? "ingress" : egress ? "egress" : "open";

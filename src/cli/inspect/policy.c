@@ -73,14 +73,16 @@ static struct policy_numbers numbers_of(const struct mk_policy_names *names, uin
 #define STATE_BYTES 64
 
 /* "open", "pending", "isolated by 2 policies", "only cluster policies"; then "audit of 1". */
-static const char *state_of(const struct mk_policy_names *names, uint64_t set,
+static const char *state_of(const struct mk_cli_policies *policies, uint64_t set,
 			    char text[STATE_BYTES])
 {
-	const struct policy_numbers numbers = numbers_of(names, set);
+	const struct policy_numbers numbers = numbers_of(&policies->names, set);
 	size_t used;
 
-	if (set == MK_SET_OPEN || set == MK_SET_PENDING)
-		return set == MK_SET_OPEN ? "open" : "pending";
+	if (set == MK_SET_PENDING)
+		return "pending";
+	if (!mk_policy_set_has_policies(policies, set))
+		return "open";
 	if (set & MK_SET_ONLY_AUDITS)
 		text[0] = '\0';
 	else if (!(set & MK_SET_ISOLATES))
@@ -120,8 +122,7 @@ static json_object *pod_json(const struct all *all, const struct mk_cli_policies
 	for (int i = 0; i < MK_POLICY_DIRECTIONS; i++) {
 		const uint64_t set = mk_policy_set_of(policies, pod, i);
 
-		mk_put_text(object, mk_policy_direction_name(i),
-			    state_of(&policies->names, set, text));
+		mk_put_text(object, mk_policy_direction_name(i), state_of(policies, set, text));
 		json_object_object_add(object, lists[i], names_json(&policies->names, set));
 		if (set == MK_SET_OPEN)
 			continue;

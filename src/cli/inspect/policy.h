@@ -26,6 +26,9 @@ void mk_cli_policies_close(struct mk_cli_policies *policies);
 uint64_t mk_policy_set_of(const struct mk_cli_policies *policies, const struct mk_view_pod *pod,
 			  enum mk_policy_direction direction);
 
+/* Does a policy apply to pods of @set? Otherwise only chains do, or nothing. */
+bool mk_policy_set_has_policies(const struct mk_cli_policies *policies, uint64_t set);
+
 struct mk_policy_words {
 	bool asked; /* false: no policy of this node is asked in this direction */
 	bool allowed;

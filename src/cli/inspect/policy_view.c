@@ -63,6 +63,15 @@ uint64_t mk_policy_set_of(const struct mk_cli_policies *policies, const struct m
 	return entry.set[direction];
 }
 
+bool mk_policy_set_has_policies(const struct mk_cli_policies *policies, uint64_t set)
+{
+	struct mk_policy_chain_name chain;
+
+	return set != MK_SET_OPEN &&
+	       (!(set & MK_SET_HAS_CHAINS) || mk_policy_names_policy(&policies->names, set, 0) ||
+		!mk_policy_names_chain(&policies->names, set, 0, &chain));
+}
+
 /* ---- one flow -------------------------------------------------------------------------------- */
 
 static bool is_own_host(const struct mk_view *view, const struct mk_addr *addr)
@@ -189,6 +198,11 @@ int mk_policy_explain(const struct mk_cli_policies *policies, const struct mk_tu
 	}
 	if (set == MK_SET_OPEN) {
 		mk_policy_text_add(words->text, "no policy applies to %s", mk_view_pod_name(pod));
+		return 0;
+	}
+	if (!mk_policy_set_has_policies(policies, set)) {
+		mk_policy_text_add(words->text, "no policy applies to %s, only chains",
+				   mk_view_pod_name(pod));
 		return 0;
 	}
 	question = question_of(view, set, flow, direction);

@@ -106,6 +106,21 @@ bool mk_policy_names_rule(const struct mk_policy_names *names, uint64_t set, siz
 	return true;
 }
 
+bool mk_policy_names_chain(const struct mk_policy_names *names, uint64_t set, size_t index,
+			   struct mk_policy_chain_name *chain)
+{
+	json_object *chains = list_of(names, set, "chains"), *of;
+
+	if (!chains || index >= json_object_array_length(chains))
+		return false;
+	of = json_object_array_get_idx(chains, index);
+	*chain = (struct mk_policy_chain_name){ .number = (uint16_t)number_of(of, "number"),
+						.chain = text_of(of, "chain") ?: "?",
+						.peers = text_of(of, "peers") ?: "?",
+						.ports = text_of(of, "ports") ?: "?" };
+	return true;
+}
+
 static const char *name_in(const struct mk_policy_names *names, uint64_t set, const char *key,
 			   size_t index)
 {

@@ -40,6 +40,14 @@ struct mk_policy_rule_name {
 /* Get rule @index of @set, in the order of asking; false: there is none. */
 bool mk_policy_names_rule(const struct mk_policy_names *names, uint64_t set, size_t index,
 			  struct mk_policy_rule_name *rule);
+/* A chain that may take flows of the set's pods. The texts belong to @names. */
+struct mk_policy_chain_name {
+	uint16_t number; /* mk_policy_port.chain_rule */
+	const char *chain, *peers, *ports;
+};
+/* Get chain @index of @set, in the order of asking; false: there is none. */
+bool mk_policy_names_chain(const struct mk_policy_names *names, uint64_t set, size_t index,
+			   struct mk_policy_chain_name *chain);
 /* Return the name of policy @index that selects the pods of @set; NULL: there is none. */
 const char *mk_policy_names_policy(const struct mk_policy_names *names, uint64_t set, size_t index);
 /* Is @policy, one of the set's, audited? */
