@@ -80,8 +80,18 @@ static void on_cluster_policy_changed(void *ctx, const char *name)
 	on_policy_object(ctx, MK_KIND_CLUSTER_POLICY, "", name);
 }
 
+static void on_function_pod_changed(void *ctx, const char *namespace_, const char *name)
+{
+	struct mk_agent *agent = ctx;
+
+	(void)namespace_;
+	(void)name;
+	mk_node_sfc_changed(&agent->sfc);
+}
+
 static void on_chain_changed(void *ctx, const char *namespace_, const char *name)
 {
+	on_function_pod_changed(ctx, namespace_, name);
 	on_policy_object(ctx, MK_KIND_CHAIN, namespace_, name);
 }
 
@@ -192,6 +202,7 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 		.network_policy_changed = on_network_policy_changed,
 		.cluster_policy_changed = on_cluster_policy_changed,
 		.chain_changed = on_chain_changed,
+		.function_pod_changed = on_function_pod_changed,
 		.ctx = agent,
 	};
 
@@ -330,6 +341,7 @@ static void stop(struct mk_agent *agent)
 	}
 	agent_latency_forget(&agent->latency);
 	agent_checks_free(&agent->checks);
+	mk_node_sfc_release(&agent->sfc);
 	mk_node_policies_release(&agent->policies);
 	mk_own_node_release(&agent->node);
 	mk_core_release(&agent->core);
@@ -401,6 +413,7 @@ static void join_parts(struct mk_agent *agent)
 	core->on_steps = on_steps;
 	core->steps.data = agent;
 	mk_own_node_init(&agent->node, core);
+	mk_node_sfc_init(&agent->sfc, &agent->node, &agent->policies);
 	agent->health.core = core;
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		join_side(agent, i);

@@ -5,6 +5,7 @@
  *	core		what all share: settings, loop, objects, tables, what has to be looked at
  *	node		this node: addresses, uplinks, devices, programs, peers
  *	policies	network policies
+ *	sfc		service function chains
  *	files, hooks, pods, health
  *	services	the Services of each family:
  *		linger		settings and routes that flows still need
@@ -22,11 +23,12 @@
 #include "agent/policy/policies.h"
 #include "agent/programming_latency.h"
 #include "agent/rtnl_events.h"
+#include "agent/sfc/sfc.h"
 #include "agent/service_queue.h"
 #include "agent/report/metrics.h"
 #include "pod/endpoint/endpoint.h"
 
-#define AGENT_CHECKS_MAX 28
+#define AGENT_CHECKS_MAX 30
 
 /* A check that waits for a lock or fails. */
 struct agent_check {
@@ -78,6 +80,7 @@ struct mk_agent {
 	struct mk_core core;
 	struct mk_own_node node;
 	struct mk_node_policies policies;
+	struct mk_node_sfc sfc;
 	struct agent_files files;
 	struct agent_hooks hooks;
 	struct agent_pods pods;

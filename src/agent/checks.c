@@ -40,6 +40,8 @@ FAMILY_ROW(check_udp_ports, is_listed, agent_linger_reconcile_udp_ports(&side->l
 FAMILY_ROW(check_sessions, is_listed, agent_sessions_look(&side->sessions))
 ROW(check_policies, mk_node_policies_audit(&agent->policies, err))
 ROW(collect_policies, mk_node_policies_collect(&agent->policies, err))
+ROW(check_sfc, mk_node_sfc_audit(&agent->sfc, err))
+ROW(collect_sfc, mk_node_sfc_collect(&agent->sfc, err))
 ROW(log_denied, mk_node_policies_log_denied(&agent->policies, err))
 ROW(check_sysctls, mk_own_node_check_sysctls(&agent->node, err))
 ROW(check_devices, agent_pods_reconcile_devices(&agent->pods, &agent->core.config, err))
@@ -156,6 +158,7 @@ static const struct check {
 	{ "the Services' tables", check_services, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "map 'runtime'", check_runtime, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "the policies' tables", check_policies, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
+	{ "the chains' tables", check_sfc, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "map 'udp_ports'", check_udp_ports, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "map 'sessions'", check_sessions, ROUND, 2, LISTS, NO_REPAIR, 0 },
 	{ "kernel settings", check_sysctls, ROUND, 3, NOTHING, MK_REPAIR_SYSCTL, 0 },
@@ -167,6 +170,7 @@ static const struct check {
 	{ "the pins", check_pins, ROUND, 6, ATTACHED, MK_REPAIR_PIN, 0 },
 	{ "the Services' names", check_names, SECOND, 0, LISTS, NO_REPAIR, 0 },
 	{ "policies out of use", collect_policies, SECOND, 0, LISTS, NO_REPAIR, 0 },
+	{ "chains out of use", collect_sfc, SECOND, 0, LISTS, NO_REPAIR, 0 },
 	{ "denied flows", log_denied, 1, 0, ATTACHED, NO_REPAIR, 0 },
 	{ "the API server's clock", check_clock, SECOND, 0, NOTHING, NO_REPAIR, 0 },
 	{ "pods' addresses", check_addresses, MINUTE, 0, NOTHING, NO_REPAIR, MK_UNSURE_ADDRESSES },

@@ -11,6 +11,7 @@
 
 #include "agent/rtnl_events.h"
 #include "base/cleanup.h"
+#include "datapath/pods/port.h"
 
 /* A burst of starting pods causes one look. */
 #define SETTLE_MS 50
@@ -77,6 +78,28 @@ static bool is_ours(const struct agent_rtnl *rtnl, int ifindex)
 	       ifindex == node->devices.overlay_ifindex;
 }
 
+/* Is the device a function pod's port, by its MAC address? */
+static bool is_port(const struct nlmsghdr *message)
+{
+	const struct ifinfomsg *link = NLMSG_DATA(message);
+	struct mk_link seen = { .kind = "veth" };
+	int left = (int)IFLA_PAYLOAD(message);
+
+	for (const struct rtattr *attr = IFLA_RTA(link); RTA_OK(attr, left);
+	     attr = RTA_NEXT(attr, left))
+		if (attr->rta_type == IFLA_ADDRESS && RTA_PAYLOAD(attr) == sizeof(seen.mac))
+			memcpy(&seen.mac, RTA_DATA(attr), sizeof(seen.mac));
+	return mk_port_of(&seen, NULL, NULL);
+}
+
+/* Chains stop using a port that is gone in this turn; a new one is not ready yet. */
+static void see_port(const struct agent_rtnl *rtnl, const struct nlmsghdr *message)
+{
+	if (is_port(message))
+		mk_core_mark(rtnl->core, MK_UNSURE_PORTS,
+			     message->nlmsg_type == RTM_DELLINK ? 0 : SETTLE_MS);
+}
+
 static int device_of_route(const struct nlmsghdr *message)
 {
 	const struct rtmsg *header = NLMSG_DATA(message);
@@ -117,6 +140,7 @@ static void see_message(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
 		agent_pods_device_gone(rtnl->pods, message);
 		/* fall through */
 	case RTM_NEWLINK:
+		see_port(rtnl, message);
 		if (is_ours(rtnl, link->ifi_index))
 			look_again(rtnl, true);
 		break;
@@ -166,6 +190,7 @@ static void on_change(uv_poll_t *poll, int status, int events)
 		if (size < 0 && errno == ENOBUFS) {
 			look_again(rtnl, true);
 			agent_hooks_changed(rtnl->hooks, rtnl->core, 0);
+			mk_core_mark(rtnl->core, MK_UNSURE_PORTS, SETTLE_MS);
 			rtnl->pods->devices_unsure = true;
 		} else if (size <= 0)
 			return;

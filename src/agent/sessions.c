@@ -39,6 +39,7 @@ static void stays(void *ctx, const struct mk_tuple *key, const struct mk_session
 {
 	struct agent_sessions *sessions = ctx;
 
+	mk_sfc_sync_see_path(mk_datapath_sfc(sessions->family->datapath), session->to.path);
 	if (mk_family_is_pruned(sessions->family))
 		agent_linger_see_flow(sessions->linger, key, session);
 	mk_emptied_note(&sessions->emptied, key, session);
@@ -154,6 +155,8 @@ static int sweep(struct agent_sessions *sessions, struct mk_error *err)
 	for (int table = 0; table < MK_SESSION_TABLES; table += 2)
 		tell_full(sessions, table, mk_sweep_counts(sessions->sweep)->entries[table],
 			  now_ns);
+	if (mk_sfc_sync_pass_ended(mk_datapath_sfc(sessions->family->datapath), now_ns, err) < 0)
+		mk_log_error("paths of chains: %s", mk_error_text(err));
 	if (mk_datapath_set_half_open_quota(sessions->family->datapath,
 					    mk_sweep_counts(sessions->sweep), err) < 0)
 		mk_log_error("half-open sessions: %s", mk_error_text(err));

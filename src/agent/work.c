@@ -119,6 +119,7 @@ static int step_services(struct mk_agent *agent, struct mk_error *err)
 	return ret[0] < 0 ? ret[0] : ret[1];
 }
 
+ROW(step_sfc, mk_node_sfc_reconcile(&agent->sfc, err))
 ROW(step_policies, mk_node_policies_reconcile(&agent->policies, err))
 
 static int step_overlay(struct mk_agent *agent, struct mk_error *err)
@@ -298,6 +299,8 @@ static const struct step {
 	{ "attach", step_attach_moved, 0, 0, STOPS },
 	/* a Service that finds a table full delays nothing else */
 	{ "Services", step_services, 0, 0, GOES_ON_IF_FULL },
+	/* policies name chains, whose rows come first */
+	{ "chains", step_sfc, 0, 0, GOES_ON },
 	/* before the programs of a version with policies run for the first time */
 	{ "policies", step_policies, 0, 0, GOES_ON },
 	{ "attach", step_attach, 0, 0, STOPS },

@@ -84,13 +84,6 @@ static bool has_ports(const struct mk_sfc_pod_object *pod)
 	return pod->ifindex[MK_SFC_INSIDE] && pod->ifindex[MK_SFC_OUTSIDE];
 }
 
-static uint16_t function_of(const struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod)
-{
-	uint16_t number = numbers_find(&sfc->functions, sfc_hash(pod->namespace_, pod->function));
-
-	return number && !sfc->functions.of[number].gone_ns ? number : 0;
-}
-
 static void add_member(struct compiling *in, struct mk_sfc_pod_object *pod, uint16_t function)
 {
 	in->members[in->count++] = (struct member){ .pod = pod, .function = function };
@@ -103,7 +96,7 @@ static void see_pod(struct compiling *in, struct mk_sfc_pod_object *pod)
 {
 	struct mk_sfc *sfc = in->sfc;
 	uint64_t hash = sfc_hash(pod->uid, NULL);
-	uint16_t function = function_of(sfc, pod);
+	uint16_t function = mk_sfc_function_id(sfc, pod->namespace_, pod->function);
 
 	pod->number = 0;
 	pod->state = function ? MK_SFC_POD_ELSEWHERE : MK_SFC_POD_UNUSED;

@@ -130,11 +130,21 @@ const struct mk_sfc_rows *mk_sfc_rows(struct mk_sfc *sfc)
 	return &sfc->rows;
 }
 
+static uint16_t present(const struct numbers *numbers, uint64_t hash)
+{
+	uint16_t number = numbers_find(numbers, hash);
+
+	return number && !numbers->of[number].gone_ns ? number : 0;
+}
+
 uint16_t mk_sfc_chain_id(const struct mk_sfc *sfc, const char *uid)
 {
-	uint16_t number = numbers_find(&sfc->chains, sfc_hash(uid, NULL));
+	return present(&sfc->chains, sfc_hash(uid, NULL));
+}
 
-	return number && !sfc->chains.of[number].gone_ns ? number : 0;
+uint16_t mk_sfc_function_id(const struct mk_sfc *sfc, const char *namespace_, const char *name)
+{
+	return present(&sfc->functions, sfc_hash(namespace_, name));
 }
 
 /* ---- numbers that are free again ------------------------------------------------------------- */

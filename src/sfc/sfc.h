@@ -101,6 +101,8 @@ const struct mk_sfc_rows *mk_sfc_rows(struct mk_sfc *sfc);
 /* Return the number of the chain with this UID, its key in map sfc_chains. 0: it has none, because
  * there are too many chains or functions; then it takes no flow. */
 uint16_t mk_sfc_chain_id(const struct mk_sfc *sfc, const char *uid);
+/* The same for a function; 0: no chain names it. */
+uint16_t mk_sfc_function_id(const struct mk_sfc *sfc, const char *namespace_, const char *name);
 
 /* ---- numbers that are free again ------------------------------------------------------------- */
 

@@ -32,6 +32,7 @@ enum mk_unsure {
 	MK_UNSURE_ADDRESSES = 8, /* the pod CIDR changed */
 	MK_UNSURE_SANDBOXES = 16, /* a pod came or went on this node */
 	MK_UNSURE_NODE_ADDRESSES = 32, /* what policies know of nodes inside the overlay changed */
+	MK_UNSURE_PORTS = 64, /* a function pod's port came or went on this node */
 };
 
 /* Warnings sent as Events on the Node. */

@@ -167,6 +167,14 @@ void mk_sfc_sync_recall(const struct mk_sfc_sync *sync, struct mk_sfc *sfc)
 		mk_sfc_recall_replica(sfc, i, image_row(&images[SFC_REPLICAS], i));
 }
 
+bool mk_sfc_sync_has_chain(const struct mk_sfc_sync *sync, const struct mk_sfc_rows *rows,
+			   uint16_t number)
+{
+	const struct mk_sfc_chain *row = image_row(&sync->images[SFC_CHAINS], number);
+
+	return number < rows->chain_count && row->uid_hash == rows->chains[number].uid_hash;
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 struct applying {

@@ -31,6 +31,10 @@ bool mk_sfc_sync_is_empty(const struct mk_sfc_sync *sync);
 /* Let @sfc take over the numbers that the tables had when they were read. */
 void mk_sfc_sync_recall(const struct mk_sfc_sync *sync, struct mk_sfc *sfc);
 
+/* Has map sfc_chains the chain of this number in @rows? */
+bool mk_sfc_sync_has_chain(const struct mk_sfc_sync *sync, const struct mk_sfc_rows *rows,
+			   uint16_t number);
+
 struct mk_sfc_counts {
 	unsigned int put, deleted; /* entries written and removed, all tables together */
 };

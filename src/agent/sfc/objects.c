@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What src/sfc compiles, from the model. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/sfc/sfc_internal.h"
+
+struct gathering {
+	struct sfc_objects *objects;
+	const struct mk_node_sfc *sfc;
+	size_t chain_room, pod_room;
+};
+
+static void count_chain(void *ctx, const struct mk_chain *chain)
+{
+	(void)chain;
+	((struct gathering *)ctx)->chain_room++;
+}
+
+static void count_pod(void *ctx, const struct mk_function_pod *pod)
+{
+	(void)pod;
+	((struct gathering *)ctx)->pod_room++;
+}
+
+static void add_chain(void *ctx, const struct mk_chain *chain)
+{
+	struct sfc_objects *objects = ((struct gathering *)ctx)->objects;
+
+	objects->chains_of[objects->chain_count++] = chain;
+}
+
+/* The order of precedence. If there are too many chains, the last ones get no number. */
+static int compare_chains(const void *left, const void *right)
+{
+	const struct mk_chain *a = *(const struct mk_chain *const *)left,
+			      *b = *(const struct mk_chain *const *)right;
+	int order;
+
+	if (a->priority != b->priority)
+		return (int)b->priority - (int)a->priority;
+	if (a->created_unix_s != b->created_unix_s)
+		return a->created_unix_s < b->created_unix_s ? -1 : 1;
+	order = strcmp(a->namespace_, b->namespace_);
+	return order ? order : strcmp(a->name, b->name);
+}
+
+static uint8_t flags_of(const struct mk_chain_function *function)
+{
+	uint8_t flags = 0;
+
+	if (function->skips)
+		flags |= MK_SFC_SKIP;
+	if (function->drops_lost)
+		flags |= MK_SFC_KEEP_LOST;
+	if (function->hash_by == MK_CHAIN_BY_POD)
+		flags |= MK_SFC_HASH_POD;
+	if (function->hash_by == MK_CHAIN_BY_PEER)
+		flags |= MK_SFC_HASH_PEER;
+	return flags;
+}
+
+static void fill_chain(struct mk_sfc_chain_object *to, const struct mk_chain *chain)
+{
+	*to = (struct mk_sfc_chain_object){
+		.uid = chain->uid,
+		.namespace_ = chain->namespace_,
+		.name = chain->name,
+		.function_count = chain->function_count,
+		.leaves_open_flows = chain->leaves_open_flows,
+	};
+	for (size_t i = 0; i < chain->function_count; i++) {
+		to->functions[i].name = chain->functions[i].name;
+		to->functions[i].flags = flags_of(&chain->functions[i]);
+	}
+}
+
+/* A Pod of a file may have no UID: its name stands for it. */
+static const char *uid_of(struct sfc_objects *objects, const struct mk_function_pod *pod)
+{
+	char *name = objects->names + objects->pod_count * (2 * MK_OBJECT_NAME_SIZE);
+
+	if (pod->uid)
+		return pod->uid;
+	snprintf(name, 2 * MK_OBJECT_NAME_SIZE, "%s/%s", pod->namespace_, pod->name);
+	return name;
+}
+
+static void add_pod(void *ctx, const struct mk_function_pod *pod)
+{
+	const struct gathering *gathering = ctx;
+	struct sfc_objects *objects = gathering->objects;
+	const char *node = gathering->sfc->node->core->config.node_name;
+	struct mk_sfc_pod_object *to = &objects->pods[objects->pod_count];
+	const struct sandbox_ports *ports = NULL;
+
+	if (pod->host_network)
+		return;
+	*to = (struct mk_sfc_pod_object){
+		.uid = uid_of(objects, pod),
+		.namespace_ = pod->namespace_,
+		.name = pod->name,
+		.function = pod->function,
+		.ready = pod->ready && !pod->finished,
+		.deleting = pod->deleting,
+		.is_here = pod->node_name && strcmp(pod->node_name, node) == 0,
+	};
+	memcpy(to->ips, pod->ips, sizeof(to->ips));
+	if (to->is_here)
+		ports = node_ports_of(gathering->sfc->ports, pod);
+	if (ports) {
+		memcpy(to->ifindex, ports->ifindex, sizeof(to->ifindex));
+		to->mode = ports->mode;
+	}
+	objects->pods_of[objects->pod_count++] = *pod;
+}
+
+static bool make_room(struct gathering *gathering)
+{
+	struct sfc_objects *objects = gathering->objects;
+	size_t chains = gathering->chain_room + 1, pods = gathering->pod_room + 1;
+
+	objects->chains = calloc(chains, sizeof(*objects->chains));
+	objects->chains_of = calloc(chains, sizeof(*objects->chains_of));
+	objects->pods = calloc(pods, sizeof(*objects->pods));
+	objects->pods_of = calloc(pods, sizeof(*objects->pods_of));
+	objects->names = calloc(pods, 2 * MK_OBJECT_NAME_SIZE); /* pages without a name stay unused */
+	return objects->chains && objects->chains_of && objects->pods && objects->pods_of &&
+	       objects->names;
+}
+
+int objects_get(struct sfc_objects *objects, const struct mk_node_sfc *sfc, struct mk_error *err)
+{
+	struct gathering gathering = { .objects = objects, .sfc = sfc };
+	const struct mk_model *model = sfc->node->core->model;
+
+	*objects = (struct sfc_objects){ 0 };
+	mk_model_each_chain(model, count_chain, &gathering);
+	mk_model_each_function_pod(model, count_pod, &gathering);
+	if (!make_room(&gathering)) {
+		objects_release(objects);
+		return mk_error_errno(err, ENOMEM, "%zu chains and %zu function pods",
+				      gathering.chain_room, gathering.pod_room);
+	}
+	mk_model_each_chain(model, add_chain, &gathering);
+	qsort(objects->chains_of, objects->chain_count, sizeof(*objects->chains_of),
+	      compare_chains);
+	for (size_t i = 0; i < objects->chain_count; i++)
+		fill_chain(&objects->chains[i], objects->chains_of[i]);
+	mk_model_each_function_pod(model, add_pod, &gathering);
+	return 0;
+}
+
+void objects_release(struct sfc_objects *objects)
+{
+	free(objects->chains);
+	free(objects->chains_of);
+	free(objects->pods);
+	free(objects->pods_of);
+	free(objects->names);
+	*objects = (struct sfc_objects){ 0 };
+}

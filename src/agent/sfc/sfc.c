@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/sfc/sfc_internal.h"
+#include "base/log.h"
+#include "base/time.h"
+
+#define AUDIT_BUDGET 512 /* entries per look */
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+/* Is every chain's row written in every family? */
+static bool is_written(const struct mk_node_sfc *sfc, uint16_t number)
+{
+	const struct mk_core *core = sfc->node->core;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (mk_family_is_loaded(&core->families[i]) &&
+		    !mk_sfc_sync_has_chain(mk_datapath_sfc(core->families[i].datapath),
+					   mk_sfc_rows(sfc->sfc), number))
+			return false;
+	return true;
+}
+
+/* For mk_node_policies_use_chains(). */
+static int number_of(void *ctx, const char *uid)
+{
+	const struct mk_node_sfc *sfc = ctx;
+	uint16_t number;
+
+	if (!sfc->known || !sfc->sfc)
+		return -1;
+	number = mk_sfc_chain_id(sfc->sfc, uid);
+	if (number)
+		return is_written(sfc, number) ? number : -1;
+	return sfc->settled ? 0 : -1;
+}
+
+void mk_node_sfc_init(struct mk_node_sfc *sfc, const struct mk_own_node *node,
+		      struct mk_node_policies *policies)
+{
+	*sfc = (struct mk_node_sfc){ .node = node, .policies = policies };
+	mk_node_policies_use_chains(policies, number_of, sfc);
+}
+
+void mk_node_sfc_release(struct mk_node_sfc *sfc)
+{
+	if (sfc->ports)
+		node_ports_release(sfc->ports);
+	free(sfc->ports);
+	mk_sfc_free(sfc->sfc);
+	free(sfc->said);
+	free(sfc->lacks);
+}
+
+void mk_node_sfc_changed(struct mk_node_sfc *sfc)
+{
+	sfc->settled = false;
+	mk_core_schedule(sfc->node->core, 0);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static struct mk_sfc_sync *sync_of(const struct mk_family *family)
+{
+	return mk_datapath_sfc(family->datapath);
+}
+
+static bool has_fresh(const struct mk_node_sfc *sfc)
+{
+	const struct mk_core *core = sfc->node->core;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (mk_family_is_loaded(&core->families[i]) &&
+		    sfc->loads[i] != core->families[i].loads)
+			return true;
+	return false;
+}
+
+/* Has an earlier agent left chains? */
+static bool has_former(const struct mk_node_sfc *sfc)
+{
+	const struct mk_core *core = sfc->node->core;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (mk_family_is_loaded(&core->families[i]) &&
+		    !mk_sfc_sync_is_empty(sync_of(&core->families[i])))
+			return true;
+	return false;
+}
+
+static int begin(struct mk_node_sfc *sfc, struct mk_error *err)
+{
+	const struct mk_core *core = sfc->node->core;
+
+	if (!sfc->ports)
+		sfc->ports = calloc(1, sizeof(*sfc->ports));
+	if (sfc->sfc)
+		return sfc->ports ? 0 : mk_error_errno(err, ENOMEM, "ports of function pods");
+	sfc->sfc = mk_sfc_new();
+	if (!sfc->sfc || !sfc->ports)
+		return mk_error_errno(err, ENOMEM, "cannot keep service function chains");
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (mk_family_is_loaded(&core->families[i]))
+			mk_sfc_sync_recall(sync_of(&core->families[i]), sfc->sfc);
+	sfc->node->core->unsure |= MK_UNSURE_PORTS;
+	return 0;
+}
+
+static int look_at_ports(struct mk_node_sfc *sfc, struct mk_error *err)
+{
+	struct mk_core *core = sfc->node->core;
+	struct node_ports now;
+	int ret;
+
+	if (!(core->unsure & MK_UNSURE_PORTS))
+		return 0;
+	core->unsure &= ~(unsigned int)MK_UNSURE_PORTS;
+	ret = node_ports_read(core, &now, err);
+	if (ret < 0) {
+		core->unsure |= MK_UNSURE_PORTS;
+		return ret;
+	}
+	node_ports_release(sfc->ports);
+	*sfc->ports = now;
+	return 0;
+}
+
+/* A family that cannot be written does not hold up the other one. */
+static int apply(struct mk_node_sfc *sfc, struct mk_error *err)
+{
+	struct mk_core *core = sfc->node->core;
+	struct mk_error why;
+	int ret = 0;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		struct mk_sfc_counts counts = { 0 };
+		int one;
+
+		if (!mk_family_is_loaded(&core->families[i]))
+			continue;
+		one = mk_sfc_sync_apply(sync_of(&core->families[i]), mk_sfc_rows(sfc->sfc), &counts,
+					&why);
+		core->writes += counts.put + counts.deleted;
+		if (one == 0)
+			sfc->loads[i] = core->families[i].loads;
+		else if (ret == 0)
+			*err = why;
+		ret = ret ?: one;
+	}
+	return ret;
+}
+
+/* The command line's file comes last: a full disk does not hold up the tables. */
+static void tell(struct mk_node_sfc *sfc, const struct sfc_objects *objects)
+{
+	struct mk_error why;
+
+	objects_say(sfc, objects);
+	if (objects_write(sfc, objects, &why) < 0)
+		mk_log_error("the command line does not know what changed in chains: %s",
+			     mk_error_text(&why));
+}
+
+/* Let policies ask for the numbers again, if one has changed. */
+static void look_again(struct mk_node_sfc *sfc, const struct sfc_objects *objects)
+{
+	const struct mk_sfc_rows *rows = mk_sfc_rows(sfc->sfc);
+	uint64_t numbers = 0;
+
+	for (size_t i = 0; i < objects->chain_count; i++) {
+		uint16_t number = objects->chains[i].number;
+
+		numbers = (numbers ^ rows->chains[number].uid_hash) * 0x100000001b3 + number;
+	}
+	if (sfc->known && sfc->numbers == numbers)
+		return;
+	sfc->known = true;
+	sfc->numbers = numbers;
+	mk_node_policies_mark(sfc->policies, MK_KIND_CHAIN, "", "");
+}
+
+static int write_tables(struct mk_node_sfc *sfc, struct mk_error *err)
+{
+	struct sfc_objects objects;
+	int ret = objects_get(&objects, sfc, err);
+
+	if (ret < 0)
+		return ret;
+	ret = mk_sfc_compile(sfc->sfc, objects.chains, objects.chain_count, objects.pods,
+			     objects.pod_count, mk_time_monotonic_ns(), err);
+	ret = ret ?: apply(sfc, err);
+	sfc->settled = ret == 0;
+	if (ret == 0) {
+		look_again(sfc, &objects);
+		tell(sfc, &objects);
+	}
+	objects_release(&objects);
+	return ret;
+}
+
+/* ---- reconcile ------------------------------------------------------------------------------- */
+
+/* Ask for function pods while there are chains, or replicas whose flows may go on. Returns false
+ * until they are listed. */
+static bool has_pods(const struct mk_node_sfc *sfc)
+{
+	const struct mk_core *core = sfc->node->core;
+	bool wanted = mk_model_count(core->model, MK_KIND_CHAIN) > 0 ||
+		      (sfc->sfc && mk_sfc_has_gone(sfc->sfc));
+
+	mk_source_want_functions(core->source, wanted);
+	return !wanted || mk_source_functions_listed(core->source);
+}
+
+static bool is_settled(const struct mk_node_sfc *sfc)
+{
+	return sfc->settled && !(sfc->node->core->unsure & MK_UNSURE_PORTS) && !has_fresh(sfc);
+}
+
+/* Without a chain, now or before, nothing has to be known of ports. */
+static bool has_nothing(const struct mk_node_sfc *sfc)
+{
+	return !sfc->sfc && mk_model_count(sfc->node->core->model, MK_KIND_CHAIN) == 0 &&
+	       !has_former(sfc);
+}
+
+static int nothing_to_do(struct mk_node_sfc *sfc)
+{
+	const struct mk_core *core = sfc->node->core;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		sfc->loads[i] = core->families[i].loads;
+	sfc->node->core->unsure &= ~(unsigned int)MK_UNSURE_PORTS;
+	sfc->settled = sfc->known = true;
+	return 0;
+}
+
+static int follow(struct mk_node_sfc *sfc, struct mk_error *err)
+{
+	int ret;
+
+	sfc->settled = false;
+	if (!mk_source_policies_listed(sfc->node->core->source) || !has_pods(sfc))
+		return 0;
+	if (has_nothing(sfc))
+		return nothing_to_do(sfc);
+	ret = begin(sfc, err);
+	ret = ret ?: look_at_ports(sfc, err);
+	return ret ?: write_tables(sfc, err);
+}
+
+int mk_node_sfc_reconcile(struct mk_node_sfc *sfc, struct mk_error *err)
+{
+	const struct mk_core *core = sfc->node->core;
+	int ret;
+
+	if (core->config.policy_mode == MK_POLICIES_OFF ||
+	    !mk_core_any(core, mk_family_is_loaded) || is_settled(sfc))
+		return 0;
+	ret = follow(sfc, err);
+	return ret < 0 ? mk_error_wrap(err, "service function chains") : 0;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+int mk_node_sfc_collect(struct mk_node_sfc *sfc, struct mk_error *err)
+{
+	const struct mk_core *core = sfc->node->core;
+	const struct mk_sfc_named *named[MK_FAMILIES];
+	size_t count = 0;
+
+	(void)err;
+	if (!sfc->sfc || !sfc->settled || !mk_sfc_has_gone(sfc->sfc))
+		return 0;
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (mk_family_is_loaded(&core->families[i]))
+			named[count++] = mk_sfc_sync_named(sync_of(&core->families[i]));
+	if (mk_sfc_release(sfc->sfc, named, count, mk_time_monotonic_ns()) > 0)
+		mk_node_sfc_changed(sfc);
+	return 0;
+}
+
+/* A device that is gone may be the cause: the next reconcile looks at ports, too. */
+int mk_node_sfc_audit(struct mk_node_sfc *sfc, struct mk_error *err)
+{
+	struct mk_core *core = sfc->node->core;
+	int sum = 0;
+
+	for (size_t i = 0; sfc->sfc && sfc->settled && i < MK_FAMILIES; i++) {
+		int ret = 0;
+
+		if (mk_family_is_loaded(&core->families[i]))
+			ret = mk_sfc_sync_audit(sync_of(&core->families[i]), AUDIT_BUDGET, err);
+		if (ret < 0)
+			return ret;
+		sum += ret;
+	}
+	if (sum > 0) {
+		sfc->settled = false;
+		mk_core_mark(core, MK_UNSURE_PORTS, 0);
+	}
+	return sum;
+}

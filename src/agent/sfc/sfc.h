@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/agent/sfc/sfc.h - service function chains of this node: from the cluster's objects and the
+ * ports of function pods to the tables of each family. Policies say whose flows a chain takes; they
+ * get the chains' numbers from here. */
+#ifndef MK_AGENT_SFC_SFC_H
+#define MK_AGENT_SFC_SFC_H
+
+#include <stdbool.h>
+
+#include "agent/policy/policies.h"
+#include "sfc/sfc.h"
+
+struct node_ports;
+
+struct mk_node_sfc {
+	const struct mk_own_node *node;
+	struct mk_node_policies *policies;
+	struct mk_sfc *sfc; /* NULL: there has been no chain yet */
+	struct node_ports *ports; /* as last read; NULL: not yet */
+	unsigned int loads[MK_FAMILIES]; /* mk_family.loads whose tables have all rows */
+	bool settled; /* nothing changed since the tables were brought up to date */
+	bool known; /* the numbers of all chains are known */
+	uint64_t numbers; /* a hash of these */
+	char *said, *lacks; /* as last logged */
+};
+
+void mk_node_sfc_init(struct mk_node_sfc *sfc, const struct mk_own_node *node,
+		      struct mk_node_policies *policies);
+void mk_node_sfc_release(struct mk_node_sfc *sfc);
+
+/* A chain or a function pod changed. */
+void mk_node_sfc_changed(struct mk_node_sfc *sfc);
+
+/* Bring the tables to what chains, function pods and ports say, if something changed, and let
+ * policies look at the chains' numbers. Nothing is written before all of these have been listed. */
+mk_must_check int mk_node_sfc_reconcile(struct mk_node_sfc *sfc, struct mk_error *err);
+/* Free the numbers of what is gone and in no path. */
+mk_must_check int mk_node_sfc_collect(struct mk_node_sfc *sfc, struct mk_error *err);
+/* Let the next reconcile restore what other processes have changed. Returns how many entries. */
+mk_must_check int mk_node_sfc_audit(struct mk_node_sfc *sfc, struct mk_error *err);
+
+#endif
