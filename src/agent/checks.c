@@ -41,6 +41,7 @@ FAMILY_ROW(check_sessions, is_listed, agent_sessions_look(&side->sessions))
 ROW(check_policies, mk_node_policies_audit(&agent->policies, err))
 ROW(collect_policies, mk_node_policies_collect(&agent->policies, err))
 ROW(check_sfc, mk_node_sfc_audit(&agent->sfc, err))
+ROW(describe_sfc, mk_node_sfc_describe(&agent->sfc, err))
 ROW(collect_sfc, mk_node_sfc_collect(&agent->sfc, err))
 ROW(log_denied, mk_node_policies_log_denied(&agent->policies, err))
 ROW(check_sysctls, mk_own_node_check_sysctls(&agent->node, err))
@@ -170,6 +171,7 @@ static const struct check {
 	{ "the pins", check_pins, ROUND, 6, ATTACHED, MK_REPAIR_PIN, 0 },
 	{ "the Services' names", check_names, SECOND, 0, LISTS, NO_REPAIR, 0 },
 	{ "policies out of use", collect_policies, SECOND, 0, LISTS, NO_REPAIR, 0 },
+	{ "the chains' names", describe_sfc, 1, 0, LISTS, NO_REPAIR, 0 },
 	{ "chains out of use", collect_sfc, SECOND, 0, LISTS, NO_REPAIR, 0 },
 	{ "denied flows", log_denied, 1, 0, ATTACHED, NO_REPAIR, 0 },
 	{ "the API server's clock", check_clock, SECOND, 0, NOTHING, NO_REPAIR, 0 },

@@ -51,6 +51,7 @@ struct mk_datapath {
 	bool reused; /* programs, chain and tables are the pinned ones */
 	bool published; /* the new tables are pinned by their names: programs may use them */
 	size_t pods_looked_at, routes_looked_at; /* position of the repairs */
+	bool has_ports; /* a device may be a function pod's port */
 	struct route *route_entries; /* contents of map `routes`, by key */
 	struct mk_peer_entry *peer_entries; /* last synchronized contents of both maps of peers */
 	size_t peer_count;

@@ -292,6 +292,7 @@ struct port_walk {
 	int (*ensure)(const struct mk_datapath *datapath, const struct hook *hook,
 		      struct mk_error *err);
 	int changed;
+	bool found; /* a port */
 	struct mk_error *err;
 };
 
@@ -304,6 +305,7 @@ static int see_port(void *ctx, const struct mk_link *link)
 
 	if (!mk_port_of(link, NULL, NULL))
 		return 0;
+	walk->found = true;
 	ret = walk->ensure(walk->datapath, &hook, walk->err);
 	if (ret < 0 && mk_nl_link_get_index(walk->datapath->nl, link->ifindex, &now, NULL) < 0)
 		return 0; /* the port is gone */
@@ -311,7 +313,7 @@ static int see_port(void *ctx, const struct mk_link *link)
 	return ret < 0 ? ret : 0;
 }
 
-int each_port_hook(const struct mk_datapath *datapath,
+int each_port_hook(struct mk_datapath *datapath,
 		   int (*ensure)(const struct mk_datapath *datapath, const struct hook *hook,
 				 struct mk_error *err),
 		   struct mk_error *err)
@@ -322,11 +324,12 @@ int each_port_hook(const struct mk_datapath *datapath,
 	if (datapath_is_behind(datapath))
 		return 0;
 	ret = mk_nl_each_link(datapath->nl, see_port, &walk, err);
+	datapath->has_ports = ret < 0 || walk.found;
 	return ret < 0 ? ret : walk.changed;
 }
 
 /* Pods' and ports' hooks. */
-int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error *err)
+int ensure_pod_hooks(struct mk_datapath *datapath, struct mk_error *err)
 {
 	int own = ensure_own_pod_hooks(datapath, err);
 	int others = own < 0 ? own : ensure_other_pod_hooks(datapath, err);

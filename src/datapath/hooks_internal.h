@@ -30,10 +30,10 @@ mk_must_check int ensure_hook(const struct mk_datapath *datapath, const struct h
 bool is_pod_veth(const struct mk_datapath *datapath, int ifindex);
 /* Each returns how many programs or entries were not there yet, or differed. */
 mk_must_check int ensure_fixed_hooks(const struct mk_datapath *datapath, struct mk_error *err);
-mk_must_check int ensure_pod_hooks(const struct mk_datapath *datapath, struct mk_error *err);
+mk_must_check int ensure_pod_hooks(struct mk_datapath *datapath, struct mk_error *err);
 /* Call @ensure for every port of a function pod; it returns 1 if it changed something. Only the
  * family that has the hooks looks for ports. */
-mk_must_check int each_port_hook(const struct mk_datapath *datapath,
+mk_must_check int each_port_hook(struct mk_datapath *datapath,
 				 int (*ensure)(const struct mk_datapath *datapath,
 					       const struct hook *hook, struct mk_error *err),
 				 struct mk_error *err);

@@ -96,12 +96,13 @@ static int repair_pod_hooks(struct mk_datapath *datapath, const struct devices *
 	return ret < 0 ? ret : changed;
 }
 
-/* A change of devices that names others than ports needs no look at all devices. */
-static int repair_port_hooks(const struct mk_datapath *datapath, const struct devices *wanted,
+/* A look at all devices takes a millisecond where there are hundreds. A new port is reported by its
+ * filter, so the regular check looks only if there were ports. @all: notifications were lost. */
+static int repair_port_hooks(struct mk_datapath *datapath, const struct devices *wanted, bool all,
 			     struct mk_error *err)
 {
 	struct mk_link link;
-	bool any = !wanted->ifindexes;
+	bool any = !wanted->ifindexes && (all || datapath->has_ports);
 
 	for (size_t i = 0; !any && i < wanted->count; i++)
 		any = mk_nl_link_get_index(datapath->nl, wanted->ifindexes[i], &link, NULL) == 0 &&
@@ -131,7 +132,8 @@ static int repair_hooks(struct mk_datapath *datapath, const struct devices *want
 	if (fixed < 0)
 		return fixed;
 	of_pods = repair_pod_hooks(datapath, wanted, pods, err);
-	of_ports = of_pods < 0 ? of_pods : repair_port_hooks(datapath, wanted, err);
+	of_ports =
+		of_pods < 0 ? of_pods : repair_port_hooks(datapath, wanted, pods == SIZE_MAX, err);
 	return of_ports < 0 ? of_ports : entries + fixed + of_pods + of_ports;
 }
 

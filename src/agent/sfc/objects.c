@@ -125,7 +125,8 @@ static bool make_room(struct gathering *gathering)
 	objects->chains_of = calloc(chains, sizeof(*objects->chains_of));
 	objects->pods = calloc(pods, sizeof(*objects->pods));
 	objects->pods_of = calloc(pods, sizeof(*objects->pods_of));
-	objects->names = calloc(pods, 2 * MK_OBJECT_NAME_SIZE); /* pages without a name stay unused */
+	objects->names =
+		calloc(pods, 2 * MK_OBJECT_NAME_SIZE); /* pages without a name stay unused */
 	return objects->chains && objects->chains_of && objects->pods && objects->pods_of &&
 	       objects->names;
 }

@@ -111,7 +111,7 @@ static bool has_address_of(const struct sandbox_ports *sandbox, const struct mk_
 
 /* A Pod that has ended still says its address, which another Pod may have now. */
 const struct sandbox_ports *node_ports_of(const struct node_ports *ports,
-				     const struct mk_function_pod *pod)
+					  const struct mk_function_pod *pod)
 {
 	for (size_t i = 0; i < ports->count; i++) {
 		const struct sandbox_ports *sandbox = &ports->list[i];

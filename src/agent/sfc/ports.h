@@ -22,10 +22,10 @@ struct node_ports {
 
 /* Read them into @ports, which the caller releases. No address file is read if there is no port. */
 mk_must_check int node_ports_read(const struct mk_core *core, struct node_ports *ports,
-			     struct mk_error *err);
+				  struct mk_error *err);
 void node_ports_release(struct node_ports *ports);
 /* Return the ports of the sandbox that has the Pod's address. NULL: none. */
 const struct sandbox_ports *node_ports_of(const struct node_ports *ports,
-				     const struct mk_function_pod *pod);
+					  const struct mk_function_pod *pod);
 
 #endif

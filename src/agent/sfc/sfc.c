@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "agent/sfc/sfc_internal.h"
-#include "base/log.h"
 #include "base/time.h"
 
 #define AUDIT_BUDGET 512 /* entries per look */
@@ -152,17 +151,6 @@ static int apply(struct mk_node_sfc *sfc, struct mk_error *err)
 	return ret;
 }
 
-/* The command line's file comes last: a full disk does not hold up the tables. */
-static void tell(struct mk_node_sfc *sfc, const struct sfc_objects *objects)
-{
-	struct mk_error why;
-
-	objects_say(sfc, objects);
-	if (objects_write(sfc, objects, &why) < 0)
-		mk_log_error("the command line does not know what changed in chains: %s",
-			     mk_error_text(&why));
-}
-
 /* Let policies ask for the numbers again, if one has changed. */
 static void look_again(struct mk_node_sfc *sfc, const struct sfc_objects *objects)
 {
@@ -181,20 +169,28 @@ static void look_again(struct mk_node_sfc *sfc, const struct sfc_objects *object
 	mk_node_policies_mark(sfc->policies, MK_KIND_CHAIN, "", "");
 }
 
+/* Compute the rows from the objects of now, which the caller releases. */
+static int compile(struct mk_node_sfc *sfc, struct sfc_objects *objects, struct mk_error *err)
+{
+	int ret = objects_get(objects, sfc, err);
+
+	return ret
+		       ?: mk_sfc_compile(sfc->sfc, objects->chains, objects->chain_count,
+					 objects->pods, objects->pod_count, mk_time_monotonic_ns(),
+					 err);
+}
+
 static int write_tables(struct mk_node_sfc *sfc, struct mk_error *err)
 {
 	struct sfc_objects objects;
-	int ret = objects_get(&objects, sfc, err);
+	int ret = compile(sfc, &objects, err);
 
-	if (ret < 0)
-		return ret;
-	ret = mk_sfc_compile(sfc->sfc, objects.chains, objects.chain_count, objects.pods,
-			     objects.pod_count, mk_time_monotonic_ns(), err);
 	ret = ret ?: apply(sfc, err);
 	sfc->settled = ret == 0;
 	if (ret == 0) {
 		look_again(sfc, &objects);
-		tell(sfc, &objects);
+		objects_say(sfc, &objects);
+		sfc->described = false;
 	}
 	objects_release(&objects);
 	return ret;
@@ -264,6 +260,19 @@ int mk_node_sfc_reconcile(struct mk_node_sfc *sfc, struct mk_error *err)
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
+
+int mk_node_sfc_describe(struct mk_node_sfc *sfc, struct mk_error *err)
+{
+	struct sfc_objects objects;
+	int ret;
+
+	if (!sfc->sfc || !sfc->settled || sfc->described)
+		return 0;
+	ret = compile(sfc, &objects, err) ?: objects_write(sfc, &objects, err);
+	objects_release(&objects);
+	sfc->described = ret == 0;
+	return ret;
+}
 
 int mk_node_sfc_collect(struct mk_node_sfc *sfc, struct mk_error *err)
 {

@@ -21,6 +21,7 @@ struct mk_node_sfc {
 	bool settled; /* nothing changed since the tables were brought up to date */
 	bool known; /* the numbers of all chains are known */
 	uint64_t numbers; /* a hash of these */
+	bool described; /* the command line's file says what the tables have */
 	char *said, *lacks; /* as last logged */
 };
 
@@ -34,6 +35,9 @@ void mk_node_sfc_changed(struct mk_node_sfc *sfc);
 /* Bring the tables to what chains, function pods and ports say, if something changed, and let
  * policies look at the chains' numbers. Nothing is written before all of these have been listed. */
 mk_must_check int mk_node_sfc_reconcile(struct mk_node_sfc *sfc, struct mk_error *err);
+/* Write the command line's file, if something changed. With thousands of function pods this takes
+ * longer than the tables, so it does not hold them up. */
+mk_must_check int mk_node_sfc_describe(struct mk_node_sfc *sfc, struct mk_error *err);
 /* Free the numbers of what is gone and in no path. */
 mk_must_check int mk_node_sfc_collect(struct mk_node_sfc *sfc, struct mk_error *err);
 /* Let the next reconcile restore what other processes have changed. Returns how many entries. */

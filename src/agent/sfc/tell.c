@@ -46,9 +46,9 @@ static void add_name(json_object *to, const char *namespace_, const char *name)
 static json_object *function_json(const struct mk_node_sfc *sfc, const struct mk_chain *chain,
 				  const struct mk_chain_function *function)
 {
-	static const char *const hashes[] = { [MK_CHAIN_BY_FLOW] = "Flow",
-					      [MK_CHAIN_BY_POD] = "Pod",
-					      [MK_CHAIN_BY_PEER] = "Peer" };
+	static const char *const hashes[] = {
+		[MK_CHAIN_BY_FLOW] = "Flow", [MK_CHAIN_BY_POD] = "Pod", [MK_CHAIN_BY_PEER] = "Peer"
+	};
 	json_object *json = json_object_new_object();
 
 	add_text(json, "name", function->name);
@@ -86,8 +86,7 @@ static json_object *replica_json(const struct mk_node_sfc *sfc, const struct mk_
 	json_object *json = json_object_new_object();
 
 	add_number(json, "number", pod->number);
-	add_number(json, "function",
-		   mk_sfc_function_id(sfc->sfc, pod->namespace_, pod->function));
+	add_number(json, "function", mk_sfc_function_id(sfc->sfc, pod->namespace_, pod->function));
 	add_name(json, pod->namespace_, pod->name);
 	add_text(json, "node", of->node_name ?: "");
 	add_text(json, "state", state_names[pod->state]);
@@ -105,8 +104,8 @@ static json_object *all_json(const struct mk_node_sfc *sfc, const struct sfc_obj
 		json_object_array_add(chains, chain_json(sfc, objects->chains_of[i]));
 	for (size_t i = 0; i < objects->pod_count; i++)
 		if (objects->pods[i].state != MK_SFC_POD_UNUSED || objects->pods[i].number)
-			json_object_array_add(
-				replicas, replica_json(sfc, &objects->pods[i], &objects->pods_of[i]));
+			json_object_array_add(replicas, replica_json(sfc, &objects->pods[i],
+								     &objects->pods_of[i]));
 	json_object_object_add(json, "chains", chains);
 	json_object_object_add(json, "replicas", replicas);
 	return json;
@@ -119,9 +118,9 @@ int objects_write(const struct mk_node_sfc *sfc, const struct sfc_objects *objec
 	json_object *json = all_json(sfc, objects);
 	const char *text = json_object_to_json_string_ext(json, form);
 	struct mk_state_file file;
-	int ret = text ? mk_state_file_begin(&file, sfc->node->core->config.state_dir, FILE_NAME,
-					     err)
-		       : mk_error_errno(err, ENOMEM, "cannot write file '" FILE_NAME "'");
+	int ret =
+		text ? mk_state_file_begin(&file, sfc->node->core->config.state_dir, FILE_NAME, err)
+		     : mk_error_errno(err, ENOMEM, "cannot write file '" FILE_NAME "'");
 
 	if (ret == 0) {
 		fprintf(file.out, "%s\n", text);
@@ -168,10 +167,11 @@ void objects_say(struct mk_node_sfc *sfc, const struct sfc_objects *objects)
 
 	for (size_t i = 0; i < objects->pod_count; i++)
 		counts[objects->pods[i].state]++;
-	snprintf(text, sizeof(text),
-		 "service function chains chains=%zu serving=%zu draining=%zu notReady=%zu elsewhere=%zu",
-		 objects->chain_count, counts[MK_SFC_POD_SERVING], counts[MK_SFC_POD_DRAINING],
-		 counts[MK_SFC_POD_KEEPS] + counts[MK_SFC_POD_LOST], counts[MK_SFC_POD_ELSEWHERE]);
+	snprintf(
+		text, sizeof(text),
+		"service function chains chains=%zu serving=%zu draining=%zu notReady=%zu elsewhere=%zu",
+		objects->chain_count, counts[MK_SFC_POD_SERVING], counts[MK_SFC_POD_DRAINING],
+		counts[MK_SFC_POD_KEEPS] + counts[MK_SFC_POD_LOST], counts[MK_SFC_POD_ELSEWHERE]);
 	if (mk_is_news(&sfc->said, text))
 		mk_log_info("%s", text);
 	say_lacks(sfc, objects);
