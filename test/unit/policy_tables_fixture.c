@@ -199,7 +199,8 @@ void gone_block(uint64_t set, const char *block)
 void put_port(const struct mk_port_row *row)
 {
 	PUT(ports, .table = row->table, .prefix_bits = row->prefix_bits, .proto = row->proto,
-	    .port = row->port, .verdict = row->verdict);
+	    .port = row->port, .verdict = row->verdict, .chain = row->chain,
+	    .chain_rule = row->chain_rule);
 }
 
 void gone_port(const struct mk_port_row *row)

@@ -190,9 +190,7 @@ START_TEST(test_pods)
 	check_output(0, POD_LINE("egress"), "chains");
 	check_output(0, POD_LINE("egress"), "chains", "shop-egress");
 	check_output_lacks(0, "shop/cart", "chains", "other");
-	check_output(0, "shop/cart  10.244.1.2  open     open    0", "policy");
-	check_output(0, "no policy applies to shop/cart, only chains", "policy", "cart",
-		     "192.0.2.9", "443");
+	check_output(0, "shop/cart  10.244.1.2  open     open, 1 chain  0", "policy");
 	check_output(0, "open", "pods", "cart");
 	put_sets(MK_SET_OPEN, WITH_BOTH);
 	check_output(0, "open     only cluster policies", "policy");

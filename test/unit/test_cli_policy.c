@@ -291,6 +291,62 @@ START_TEST(test_errors)
 }
 END_TEST
 
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+#define WEB_OUT	 (MK_SET_HAS_CHAINS | MK_SET_HAS_BLOCKS | 0x7a)
+#define CHAINS	 16ULL /* tables of ports */
+#define CHAIN_OF 3
+
+static const char chain_names[] =
+	"{\"version\":1,\"sets\":{\"440000000000007a\":{\"direction\":\"egress\","
+	"\"policies\":[],\"rules\":[],\"chains\":[{\"number\":1,\"chain\":\"net/first\",\"id\":2,"
+	"\"peers\":\"10.0.0.0/8\",\"ports\":\"any\"},{\"number\":2,\"chain\":\"net/out\",\"id\":3,"
+	"\"peers\":\"outside\",\"ports\":\"TCP 443\"}]}}}";
+
+static void put_chains(void)
+{
+	const uint64_t table = CHAINS;
+	struct mk_policy_port_key key = { .prefix_bits = MK_POLICY_TABLE_BITS +
+							 MK_POLICY_PROTO_BITS + MK_POLICY_PORT_BITS,
+					  .proto = IPPROTO_TCP };
+	const struct mk_policy_port value = { .chain = CHAIN_OF, .chain_rule = 2 };
+	const __be16 wire = htons(443);
+
+	memcpy(key.table, &table, sizeof(key.table));
+	memcpy(key.port, &wire, sizeof(key.port));
+	cli_put("policy_ports", &key, sizeof(key), &value, sizeof(value));
+	put_port(CHAINS, 0, (struct mk_policy_verdict){ 0 });
+	put_peer(WEB_OUT, MK_PEER_ANY_POD, CHAINS);
+	put_peer(WEB_OUT, MK_PEER_UNKNOWN_POD, CHAINS);
+	put_block(WEB_OUT, "0.0.0.0/0", CHAINS);
+	put_sets("10.244.1.2", fx.pod_ifindex, MK_SET_OPEN, WEB_OUT);
+	write_names(chain_names);
+}
+
+START_TEST(test_chains)
+{
+	put_chains();
+	check_output(0, "shop/web     10.244.1.2  open  ", "policy");
+	check_output(0, "open, 2 chains", "policy");
+	check_output(
+		0,
+		"egress     -      -          -     -     accept  0        -        all others\n"
+		"egress     chain  net/first  -     -     chain   -        any      10.0.0.0/8\n"
+		"egress     chain  net/out    -     -     chain   -        TCP 443  outside\n",
+		"policy", "web");
+	check_output(0, "egress: allowed: no rule is about it; chain net/out (outside; TCP 443)\n",
+		     "policy", "web", "192.0.2.9", "443");
+	check_output(0, "egress: allowed: no rule is about it\n", "policy", "web", "192.0.2.9",
+		     "80");
+	/* a chain takes no flow to the pod's own node, and none to itself */
+	check_output(0, "egress: allowed: no rule is about it\n", "policy", "web", "host", "443");
+	check_output(0, "egress: allowed: no rule is about it\n", "policy", "web", "web", "443");
+	write_names("{\"version\":1}");
+	check_output(0, "; chain number 3, whose name is not known\n", "policy", "web", "192.0.2.9",
+		     "443");
+}
+END_TEST
+
 /* ---- drops and check ------------------------------------------------------------------------- */
 
 static const struct drop {
@@ -512,6 +568,7 @@ UNIT_SUITE("cli_policy")
 	tcase_add_test(tcase, test_rules);
 	tcase_add_loop_test(tcase, test_flow, 0, (int)MK_ARRAY_SIZE(flows));
 	tcase_add_test(tcase, test_errors);
+	tcase_add_test(tcase, test_chains);
 	tcase_add_loop_test(tcase, test_drop, 0, (int)MK_ARRAY_SIZE(drops));
 	tcase_add_test(tcase, test_drop_of_new_set);
 	tcase_add_test(tcase, test_check);

@@ -22,6 +22,9 @@
 #define BASE_DENY   15ULL
 #define ALL	    16ULL
 #define ADMIN_FIRST 17ULL
+#define CHAIN_5	    18ULL /* chain 5 by rule 2 */
+#define CHAIN_6	    19ULL /* chain 6 by rule 1 */
+#define CHAIN_SET   (MK_SET_HAS_CHAINS | MK_SET_HAS_BLOCKS | 80)
 
 static struct mk_policy_maps maps;
 static struct mk_error err;
@@ -79,8 +82,19 @@ static void put_ports(uint64_t table, unsigned bits, uint8_t proto, uint16_t por
 	ck_ok(mk_table_put(&maps.ports, &key, &value, &err));
 }
 
+static void put_chain(uint64_t table, uint16_t chain, uint16_t rule)
+{
+	struct mk_policy_port_key key = { .prefix_bits = MK_POLICY_TABLE_BITS };
+	const struct mk_policy_port value = { .chain = chain, .chain_rule = rule };
+
+	memcpy(key.table, &table, sizeof(key.table));
+	ck_ok(mk_table_put(&maps.ports, &key, &value, &err));
+}
+
 static void put_tables(void)
 {
+	put_chain(CHAIN_5, 5, 2);
+	put_chain(CHAIN_6, 6, 1);
 	put_ports(NOTHING, 0, 0, 0, (struct mk_policy_verdict){ 0 });
 	put_ports(ONLY_8080, 0, 0, 0, (struct mk_policy_verdict){ 0 });
 	put_ports(ONLY_8080, 24, IPPROTO_TCP, 8080, (struct mk_policy_verdict){ .allows = 2 });
@@ -129,6 +143,12 @@ static void setup(void)
 	put_peer(CLUSTER_SET, WEB, ADMIN_PASS);
 	put_peer(CLUSTER_SET, DB, BASE_DENY);
 	put_block(CLUSTER_SET, "::/0", ALL);
+	put_peer(CHAIN_SET, MK_PEER_ANY_POD, NOTHING);
+	put_peer(CHAIN_SET, WEB, CHAIN_5);
+	put_peer(CHAIN_SET, MK_PEER_UNKNOWN_POD, CHAIN_6);
+	put_block(CHAIN_SET, "::/0", CHAIN_5);
+	put_block(CHAIN_SET, "fd00::/126", CHAIN_6);
+	put_block(CHAIN_SET, "fd00::10/124", ADMIN_DENY);
 }
 
 static void teardown(void)
@@ -145,7 +165,7 @@ static const struct row {
 	bool unproved, in_pod_range, itself;
 	bool allowed;
 	enum mk_policy_tier tier;
-	uint16_t rule;
+	uint16_t rule, chain;
 	bool lacks_entry;
 } rows[] = {
 	{ .what = "open", .set = MK_SET_OPEN, .peer = "fd00::3", .port = 1, .allowed = true },
@@ -261,6 +281,33 @@ static const struct row {
 	  .peer = "2001:db8::1",
 	  .port = 1,
 	  .allowed = true },
+	{ .what = "the chain of an address",
+	  .set = CHAIN_SET,
+	  .peer = "2001:db8::1",
+	  .allowed = true,
+	  .chain = 5 },
+	{ .what = "of a pod's chain and its address's, the first one",
+	  .set = CHAIN_SET,
+	  .peer = "fd00::2",
+	  .allowed = true,
+	  .chain = 6 },
+	{ .what = "the chain of an unknown pod, not its address's",
+	  .set = CHAIN_SET,
+	  .peer = "fd00::99",
+	  .in_pod_range = true,
+	  .allowed = true,
+	  .chain = 6 },
+	{ .what = "no chain takes a pod's flow to itself",
+	  .set = CHAIN_SET,
+	  .peer = "fd00::2",
+	  .itself = true,
+	  .allowed = true },
+	{ .what = "no chain takes a flow that is denied",
+	  .set = CHAIN_SET,
+	  .peer = "fd00::11",
+	  .in_pod_range = true,
+	  .tier = MK_TIER_ADMIN,
+	  .rule = 4 },
 	{ .what = "an emptied table denies",
 	  .set = 4711,
 	  .peer = "fd00::2",
@@ -292,6 +339,8 @@ START_TEST(test_row)
 		      answer.allowed);
 	ck_assert_msg(answer.tier == row->tier && answer.rule == row->rule, "%s: tier %u, rule %u",
 		      row->what, answer.tier, answer.rule);
+	ck_assert_msg(answer.chain == row->chain && !answer.chain == !answer.chain_rule,
+		      "%s: chain %u by rule %u", row->what, answer.chain, answer.chain_rule);
 	ck_assert_msg(answer.lacks_entry == row->lacks_entry, "%s: lacks an entry", row->what);
 }
 END_TEST

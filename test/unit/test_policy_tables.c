@@ -161,6 +161,54 @@ START_TEST(test_last_set)
 }
 END_TEST
 
+#define CHAINED (MK_SET_HAS_CHAINS | 90)
+
+static void chain_pod(void)
+{
+	const struct mk_port_row row = { .table = 91, .chain = 7, .chain_rule = 2 };
+
+	begin();
+	put_port(&row);
+	put_peer(CHAINED, MK_PEER_ANY_POD, row.table);
+	put_peer(CHAINED, MK_PEER_UNKNOWN_POD, row.table);
+	put_block(CHAINED, NULL, row.table);
+	put_pod("uid-a", "a", MK_SET_OPEN, CHAINED);
+	apply_rows();
+}
+
+/* Flows of a pod that no chain takes any more leave the chain, so the pod is asked about again. */
+START_TEST(test_last_chain)
+{
+	struct mk_policy_port_key key = { .prefix_bits = MK_POLICY_TABLE_BITS };
+	struct mk_policy_port value;
+	const uint64_t table = 91;
+
+	chain_pod();
+	ck_assert_uint_eq(policy_state_now().on, 1);
+	ck_assert_uint_eq(policy_slot(A).generation, 2);
+	memcpy(key.table, &table, sizeof(key.table));
+	ck_assert_int_eq(mk_table_get(&policy_tables.ports, &key, &value, &policy_err), 0);
+	ck_assert_uint_eq(value.chain, 7);
+	ck_assert_uint_eq(value.chain_rule, 2);
+	put_pod("uid-a", "a", MK_SET_OPEN, MK_SET_OPEN);
+	apply_rows();
+	ck_assert_uint_eq(policy_state_now().on, 0);
+	ck_assert_uint_eq(policy_slot(A).generation, 3);
+}
+END_TEST
+
+START_TEST(test_chain_when_all_opens)
+{
+	chain_pod();
+	policy_counts = (struct mk_policy_counts){ 0 };
+	ck_assert_int_eq(mk_policy_sync_open_all(policy_sync, policy_now_ns, &policy_counts,
+						 &policy_err),
+			 0);
+	ck_assert_uint_eq(policy_slot(A).set[MK_POLICY_EGRESS], MK_SET_OPEN);
+	ck_assert_uint_eq(policy_slot(A).generation, 3);
+}
+END_TEST
+
 /* What CNI ADD wrote stays until there is a row; without any entry the pod is pending. */
 START_TEST(test_unknown_sandboxes)
 {
@@ -529,6 +577,8 @@ UNIT_SUITE("policy_tables")
 	tcase_add_test(rows, test_counts_as);
 	tcase_add_test(rows, test_other_set);
 	tcase_add_test(rows, test_last_set);
+	tcase_add_test(rows, test_last_chain);
+	tcase_add_test(rows, test_chain_when_all_opens);
 	tcase_add_test(rows, test_unknown_sandboxes);
 	tcase_add_test(rows, test_other_pod);
 	tcase_add_test(rows, test_class_of_set);

@@ -7,12 +7,13 @@
  *        [--connect-ms N] [--keepalive-s N] [--unacknowledged-ms N] [--event-again-ms N] [--bare]
  *        [--wants]
  *
- * FILE always has the model, one sorted line per Node, Service and object of network policies, in the words of the stand-in's
- * dump.py for the desired state. Standard output reports events: `listed`, `changed
+ * FILE always has the model, one sorted line per Node, Service and object of network policies and
+ * chains, in the words of the stand-in's dump.py for the desired state. Standard output reports events: `listed`, `changed
  * NAMESPACE/NAME`, `gone NAMESPACE/NAME`, `node NAME`, `cidrs RANGES`. SIGUSR1: the datapath is
  * ready. SIGUSR2: an Event. SIGHUP: an Event, each time another. --bare: write no FILE after the
  * first list, for measurements. --wants: each byte of standard input chooses what is followed:
- * `p` policies, `q` none, `o` the Pods of this node, `a` all Pods, `n` none. */
+ * `p` policies and chains, `q` none, `o` the Pods of this node, `a` all Pods, `n` none, `f` function
+ * pods, `g` none. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -152,9 +153,10 @@ static void tell_listed(void)
 	if (fx.listed)
 		printf("listed\n");
 	if (fx.listed && fx.has_wants)
-		printf("known: policies %s, pods %s\n",
+		printf("known: policies %s, pods %s, functions %s\n",
 		       kube_policies_listed(fx.kube) ? "yes" : "no",
-		       kube_pods_listed(fx.kube) ? "yes" : "no");
+		       kube_pods_listed(fx.kube) ? "yes" : "no",
+		       kube_functions_listed(fx.kube) ? "yes" : "no");
 	fx.listed = false;
 }
 
@@ -202,12 +204,27 @@ static void add_cluster_policy(void *ctx, const struct mk_cluster_policy *policy
 	add(ctx, "policy %s %d", policy->name, policy->priority);
 }
 
+static void add_chain(void *ctx, const struct mk_chain *chain)
+{
+	add(ctx, "chain %s/%s %d %s", chain->namespace_, chain->name, chain->priority,
+	    chain->functions[0].name);
+}
+
+static void add_function_pod(void *ctx, const struct mk_function_pod *pod)
+{
+	add(ctx, "function %s/%s %s %s%s%s%s", pod->namespace_, pod->name, pod->function,
+	    pod->node_name ? pod->node_name : "-", pod->ready ? " ready" : "",
+	    pod->deleting ? " deleting" : "", pod->uid ? "" : " without UID");
+}
+
 static void add_policy_objects(struct text *text)
 {
 	mk_model_each_pod(fx.model, add_pod, text);
 	mk_model_each_namespace(fx.model, add_namespace, text);
 	mk_model_each_network_policy(fx.model, NULL, add_network_policy, text);
 	mk_model_each_cluster_policy(fx.model, add_cluster_policy, text);
+	mk_model_each_chain(fx.model, add_chain, text);
+	mk_model_each_function_pod(fx.model, add_function_pod, text);
 }
 
 static void write_dump(uv_idle_t *idle)
@@ -350,6 +367,8 @@ static void on_wants(uv_poll_t *handle, int status, int events)
 	}
 	if (byte == 'p' || byte == 'q')
 		kube_want_policies(fx.kube, byte == 'p');
+	else if (byte == 'f' || byte == 'g')
+		kube_want_functions(fx.kube, byte == 'f');
 	else if (byte == 'n' || byte == 'o' || byte == 'a')
 		kube_want_pods(fx.kube, byte == 'n'   ? MK_SOURCE_NO_PODS
 					: byte == 'o' ? MK_SOURCE_OWN_PODS
@@ -451,7 +470,8 @@ int main(int argc, char **argv)
 					      .pod_changed = pod_changed,
 					      .namespace_changed = named_changed,
 					      .network_policy_changed = policy_changed,
-					      .cluster_policy_changed = named_changed };
+					      .cluster_policy_changed = named_changed,
+					      .chain_changed = policy_changed };
 	struct mk_error err;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test/wire/t_policies.py [PART OF A NAME...] - the API client and the objects of network policies:
-what is followed while it is wanted, Pods in two lists, a CRD that comes and goes, access denied."""
+"""test/wire/t_policies.py [PART OF A NAME...] - the API client and the objects of network policies and
+service function chains: what is followed while it is wanted, Pods in several lists, CRDs that come and
+go, access denied."""
 import json
 import os
 import subprocess
@@ -13,8 +14,9 @@ from objects import streams  # noqa: E402
 
 PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"
 POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
+CHAINS = "/apis/networking.monokube.io/v1alpha1/servicefunctionchains"
 CLUSTER_POLICIES = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies"
-KINDS = ("pod ", "namespace ", "policy ")
+KINDS = ("pod ", "namespace ", "policy ", "chain ", "function ")
 OWN, OTHER = "worker-1", "worker-2"
 MONOKUBE = os.environ.get("MK_BIN") or os.path.join(ROOT, "build/monokube")
 RUNNING = "status.podIP!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -46,6 +48,25 @@ def add_cluster_policy(server, name, priority=5):
         "spec": {"tier": "Admin", "priority": priority, "subject": {"namespaces": {}}}})
 
 
+def add_chain(server, name, **spec):
+    server.done("POST", "/apis/networking.monokube.io/v1alpha1/namespaces/shop/servicefunctionchains", {
+        "apiVersion": "networking.monokube.io/v1alpha1", "kind": "ServiceFunctionChain",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": dict({"traffic": {"podSelector": {}, "direction": "Egress"}, "functions": [{"name": "fw"}]}, **spec)})
+
+
+FUNCTION = "networking.monokube.io/function"
+
+
+def add_function(server, name, node, *args, function="fw"):
+    add_pod(server, name, node, *args, labels={FUNCTION: function})
+
+
+def set_ready(server, name, ready):
+    set_status(server, name, conditions=[{"type": "Initialized", "status": "True"},
+                                         {"type": "Ready", "status": "True" if ready else "False"}])
+
+
 def start(server, letters, *args):
     client = Follow(server, "--node", OWN, "--wants", *args).listed()
     known(client, ALL)  # of nothing
@@ -68,7 +89,7 @@ def known(client, text):
     wait("known: " + text, lambda: client.alive() and [x for x in client.lines if x.startswith("known")][-1:] == ["known: " + text])
 
 
-ALL = "policies yes, pods yes"
+ALL = "policies yes, pods yes, functions yes"
 
 
 def nothing_is_wanted():
@@ -76,7 +97,7 @@ def nothing_is_wanted():
     server = Server()
     client = start(server, "")
     client.converged()
-    for path in ("pods", "namespaces", "networkpolicies", "clusternetworkpolicies"):
+    for path in ("pods", "namespaces", "networkpolicies", "clusternetworkpolicies", "servicefunctionchains"):
         expect(path, server.asked(path), [])
 
 
@@ -224,6 +245,102 @@ def crd_comes_and_goes():
     holds(client, "policy all 5")
 
 
+def chains():
+    """chains come, change and go with policies; one that makes no sense keeps its former version"""
+    server = Server()
+    add_chain(server, "out")
+    client = start(server, "p")
+    holds(client, "chain shop/out 0 fw")
+    known(client, ALL)
+    one = "/apis/networking.monokube.io/v1alpha1/namespaces/shop/servicefunctionchains/out"
+    server.patch(one, {"spec": {"priority": 7}})
+    holds(client, "chain shop/out 7 fw")
+    server.patch(one, {"spec": {"traffic": {"peers": [{"ipBlock": {"cidr": "1::2::3/64"}}]}}})
+    client.logs("skipped: ServiceFunctionChain shop/out: spec.traffic.peers[0].ipBlock.cidr: value ")
+    add_chain(server, "more", functions=[{"name": "ids"}])
+    holds(client, "chain shop/out 7 fw", "chain shop/more 0 ids")
+    client.wants("q")
+    holds(client)
+    client.wants("p")
+    holds(client, "chain shop/more 0 ids")
+    server.done("DELETE", one)
+    expect("function pods", server.asked("labelSelector"), [])
+
+
+def chains_come_and_go():
+    """a server without the CRD of chains, or which refuses it: policies do not wait for it, and it is asked again"""
+    group = "networking.monokube.io"
+    server = Server()
+    add_policy(server, "one")
+    server.settings(missing=[group])
+    client = start(server, "p", "--absent-ms", "500")
+    holds(client, "policy shop/one")
+    known(client, ALL)
+    client.logs("info ServiceFunctionChains: not read: ")
+    server.settings(missing=[])
+    add_chain(server, "out")
+    holds(client, "policy shop/one", "chain shop/out 0 fw")
+    server.settings(missing=[group])
+    server.done("POST", "/standin/cut")
+    holds(client, "policy shop/one")
+    server.settings(missing=[])
+    holds(client, "policy shop/one", "chain shop/out 0 fw")
+    client.stop()
+    server.faults({"match": {"target": "servicefunctionchains"}, "recording": "error-403-list", "times": 3})
+    client = start(server, "p", "--absent-ms", "500")
+    known(client, ALL)
+    holds(client, "policy shop/one", "chain shop/out 0 fw")
+
+
+def function_pods():
+    """function pods of all nodes, by label, and whether they are ready"""
+    server = Server()
+    add_function(server, "fw-1", OTHER)
+    add_pod(server, "plain", OTHER, "10.244.2.2", labels={"app": "web"})
+    client = start(server, "f")
+    holds(client, "function shop/fw-1 fw worker-2", kinds="function ")
+    known(client, ALL)
+    expect("selector", streams(server, "pods")[0]["query"]["labelSelector"], FUNCTION)
+    expect("Pods that were read", len(streams(server, "pods")), 1)
+    add_function(server, "fw-2", OWN)
+    set_ready(server, "fw-1", True)
+    holds(client, "function shop/fw-1 fw worker-2 ready", "function shop/fw-2 fw worker-1", kinds="function ")
+    set_ready(server, "fw-1", False)
+    server.patch("/api/v1/namespaces/shop/pods/plain", {"metadata": {"labels": {FUNCTION: "ids"}}})
+    server.patch("/api/v1/namespaces/shop/pods/fw-2", {"metadata": {"labels": {FUNCTION: None}}})
+    holds(client, "function shop/fw-1 fw worker-2", "function shop/plain ids worker-2", kinds="function ")
+    client.wants("g")
+    holds(client)
+
+
+def function_pods_in_all_lists():
+    """the list of function pods says whether they are ready, and a Pod that loses the label stays a Pod"""
+    server = Server()
+    client = start(server, "fa")
+    known(client, ALL)
+    add_function(server, "fw", OWN, "10.244.1.2")
+    for turn in range(8):
+        set_ready(server, "fw", turn % 2 == 0)
+        holds(client, "function shop/fw fw worker-1" + ("" if turn % 2 else " ready"), kinds="function ")
+    set_ready(server, "fw", True)
+    server.faults({"match": {"target": "labelSelector"}, "status": 503, "times": 2})
+    server.done("POST", "/standin/cut")
+    server.patch("/api/v1/namespaces/shop/pods/fw", {"metadata": {"labels": {"a": "b"}}})
+    line = "pod shop/fw 10.244.1.2 worker-1 %s%s=fw"
+    holds(client, line % ("a=b ", FUNCTION), kinds="pod ")
+    holds(client, "function shop/fw fw worker-1 ready", kinds="function ")
+    server.patch("/api/v1/namespaces/shop/pods/fw", {"metadata": {"labels": {FUNCTION: None}}})
+    holds(client, "pod shop/fw 10.244.1.2 worker-1 a=b", kinds=("pod ", "function "))
+    server.patch("/api/v1/namespaces/shop/pods/fw", {"metadata": {"labels": {FUNCTION: "ids"}}})
+    holds(client, "function shop/fw ids worker-1 ready", kinds="function ")
+    client.wants("n")
+    holds(client, "function shop/fw ids worker-1 ready", kinds="function ")
+    client.wants("og")
+    holds(client, "pod shop/fw 10.244.1.2 worker-1 a=b %s=ids" % FUNCTION, kinds="pod ")
+    server.done("DELETE", "/api/v1/namespaces/shop/pods/fw")
+    holds(client, kinds=("pod ", "function "))
+
+
 def one_404_is_no_deletion():
     """one 404 for ClusterNetworkPolicies, of a server that restarts, removes nothing"""
     server = Server()
@@ -303,4 +420,4 @@ def check_compares():
 
 if __name__ == "__main__":
     sys.exit(run([nothing_is_wanted, policies, own_pods, all_pods, one_report_per_change, moves, moves_while_a_watch_lags,
-                  older_server, crd_comes_and_goes, one_404_is_no_deletion, denied, one_bad_object, check_compares]))
+                  older_server, crd_comes_and_goes, chains, chains_come_and_go, function_pods, function_pods_in_all_lists, one_404_is_no_deletion, denied, one_bad_object, check_compares]))

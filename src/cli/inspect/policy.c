@@ -53,12 +53,13 @@ static uint64_t count(const struct all *all, struct packets packets)
 /* ---- all pods -------------------------------------------------------------------------------- */
 
 struct policy_numbers {
-	unsigned int isolating, audited;
+	unsigned int isolating, audited, chains;
 };
 
 static struct policy_numbers numbers_of(const struct mk_policy_names *names, uint64_t set)
 {
 	struct policy_numbers numbers = { 0 };
+	struct mk_policy_chain_name chain;
 	const char *policy;
 
 	for (size_t i = 0; (policy = mk_policy_names_policy(names, set, i)); i++) {
@@ -67,12 +68,15 @@ static struct policy_numbers numbers_of(const struct mk_policy_names *names, uin
 		numbers.audited += audited;
 		numbers.isolating += !audited && mk_policy_name_isolates(policy);
 	}
+	while (mk_policy_names_chain(names, set, numbers.chains, &chain))
+		numbers.chains++;
 	return numbers;
 }
 
 #define STATE_BYTES 64
 
-/* "open", "pending", "isolated by 2 policies", "only cluster policies"; then "audit of 1". */
+/* "open", "pending", "isolated by 2 policies", "only cluster policies"; then "audit of 1" and
+ * "1 chain". */
 static const char *state_of(const struct mk_cli_policies *policies, uint64_t set,
 			    char text[STATE_BYTES])
 {
@@ -81,9 +85,11 @@ static const char *state_of(const struct mk_cli_policies *policies, uint64_t set
 
 	if (set == MK_SET_PENDING)
 		return "pending";
-	if (!mk_policy_set_has_policies(policies, set))
+	if (set == MK_SET_OPEN)
 		return "open";
-	if (set & MK_SET_ONLY_AUDITS)
+	if (!mk_policy_set_has_policies(policies, set))
+		snprintf(text, STATE_BYTES, "open");
+	else if (set & MK_SET_ONLY_AUDITS)
 		text[0] = '\0';
 	else if (!(set & MK_SET_ISOLATES))
 		snprintf(text, STATE_BYTES, "only cluster policies");
@@ -96,6 +102,10 @@ static const char *state_of(const struct mk_cli_policies *policies, uint64_t set
 	if (set & MK_SET_AUDITS)
 		snprintf(text + used, STATE_BYTES - used, "%saudit of %u", used ? ", " : "",
 			 numbers.audited);
+	used = strlen(text);
+	if (set & MK_SET_HAS_CHAINS)
+		snprintf(text + used, STATE_BYTES - used, "%s%u chain%s", used ? ", " : "",
+			 numbers.chains, numbers.chains == 1 ? "" : "s");
 	return text;
 }
 
@@ -168,6 +178,21 @@ static json_object *rule_json(const struct all *all, uint64_t set,
 	return object;
 }
 
+/* What takes the flow after the rules have allowed it. */
+static json_object *chain_json(enum mk_policy_direction direction,
+			       const struct mk_policy_chain_name *chain)
+{
+	json_object *object = json_object_new_object();
+
+	mk_put_text(object, "direction", mk_policy_direction_name(direction));
+	mk_put_text(object, "tier", "chain");
+	mk_put_text(object, "policy", chain->chain);
+	mk_put_text(object, "action", "chain");
+	mk_put_text(object, "peers", chain->peers);
+	mk_put_text(object, "ports", chain->ports);
+	return object;
+}
+
 /* What follows behind all rules. */
 static json_object *rest_json(const struct all *all, uint64_t set,
 			      enum mk_policy_direction direction)
@@ -188,11 +213,14 @@ static void add_direction(json_object *list, const struct all *all,
 			  enum mk_policy_direction direction)
 {
 	const uint64_t set = mk_policy_set_of(policies, pod, direction);
+	struct mk_policy_chain_name chain;
 	struct mk_policy_rule_name rule;
 
 	for (size_t i = 0; mk_policy_names_rule(&policies->names, set, i, &rule); i++)
 		json_object_array_add(list, rule_json(all, set, direction, &rule));
 	json_object_array_add(list, rest_json(all, set, direction));
+	for (size_t i = 0; mk_policy_names_chain(&policies->names, set, i, &chain); i++)
+		json_object_array_add(list, chain_json(direction, &chain));
 }
 
 static const struct mk_view_pod *pod_of(const struct mk_view *view, const char *word)

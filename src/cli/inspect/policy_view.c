@@ -157,6 +157,7 @@ static void explain_answer(const struct mk_cli_policies *policies, uint64_t set,
 
 	words->allowed = answer->allowed;
 	mk_policy_decision_text(&policies->names, &decision, words->text);
+	mk_policy_chain_add(&policies->names, set, answer, words->text);
 	explain_audit(policies, set, answer, words->text);
 }
 
@@ -200,15 +201,12 @@ int mk_policy_explain(const struct mk_cli_policies *policies, const struct mk_tu
 		mk_policy_text_add(words->text, "no policy applies to %s", mk_view_pod_name(pod));
 		return 0;
 	}
-	if (!mk_policy_set_has_policies(policies, set)) {
-		mk_policy_text_add(words->text, "no policy applies to %s, only chains",
-				   mk_view_pod_name(pod));
-		return 0;
-	}
 	question = question_of(view, set, flow, direction);
 	ret = mk_policy_ask(&policies->maps, &question, &answer, err);
 	if (ret < 0)
 		return ret;
+	if (is_own_host(view, &flow->daddr))
+		answer.chain = 0; /* no chain takes flows to the pod's own node */
 	explain_answer(policies, set, &answer, words);
 	if (nearest)
 		ret = explain_nearest(policies, &question, &answer, direction, words->text, err);

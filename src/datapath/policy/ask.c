@@ -227,6 +227,19 @@ static void combine_audited(const struct asking *asking, bool asked)
 	answer->audit_rule = audited.rule;
 }
 
+/* The first chain takes the flow, but a pod's flow to itself is in none. */
+static void find_chain(const struct asking *asking)
+{
+	const struct mk_policy_port *verdicts = asking->verdicts;
+	struct mk_policy_answer *answer = asking->answer;
+	const uint16_t rule = lower(verdicts[0].chain_rule, verdicts[1].chain_rule);
+
+	if (!rule || !answer->allowed || asking->question->is_itself)
+		return;
+	answer->chain_rule = rule;
+	answer->chain = verdicts[rule == verdicts[0].chain_rule ? 0 : 1].chain;
+}
+
 int mk_policy_ask(const struct mk_policy_maps *maps, const struct mk_policy_question *question,
 		  struct mk_policy_answer *answer, struct mk_error *err)
 {
@@ -243,6 +256,7 @@ int mk_policy_ask(const struct mk_policy_maps *maps, const struct mk_policy_ques
 	combine_in_force(&asking, ret == 1);
 	if (answer->allowed && question->set & MK_SET_AUDITS)
 		combine_audited(&asking, ret == 1);
+	find_chain(&asking);
 	return 0;
 }
 

@@ -42,6 +42,8 @@ struct mk_policy_answer {
 	bool audit_denies;
 	enum mk_policy_tier audit_tier;
 	uint16_t audit_rule;
+	/* Allowed: the chain that takes the flow, and the number of its rule; 0: none. */
+	uint16_t chain, chain_rule;
 	/* The tables of ports of the pod's class and of its address; 0: that one was not asked. */
 	uint64_t tables[2];
 };

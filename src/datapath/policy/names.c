@@ -114,10 +114,13 @@ bool mk_policy_names_chain(const struct mk_policy_names *names, uint64_t set, si
 	if (!chains || index >= json_object_array_length(chains))
 		return false;
 	of = json_object_array_get_idx(chains, index);
-	*chain = (struct mk_policy_chain_name){ .number = (uint16_t)number_of(of, "number"),
-						.chain = text_of(of, "chain") ?: "?",
-						.peers = text_of(of, "peers") ?: "?",
-						.ports = text_of(of, "ports") ?: "?" };
+	*chain = (struct mk_policy_chain_name){
+		.number = (uint16_t)number_of(of, "number"),
+		.id = (uint16_t)number_of(of, "id"),
+		.chain = text_of(of, "chain") ?: "?",
+		.peers = text_of(of, "peers") ?: "?",
+		.ports = text_of(of, "ports") ?: "?",
+	};
 	return true;
 }
 

@@ -40,10 +40,11 @@ struct mk_policy_rule_name {
 /* Get rule @index of @set, in the order of asking; false: there is none. */
 bool mk_policy_names_rule(const struct mk_policy_names *names, uint64_t set, size_t index,
 			  struct mk_policy_rule_name *rule);
-/* A chain that may take flows of the set's pods. The texts belong to @names. */
+/* A chain that takes flows of the pods of a set. */
 struct mk_policy_chain_name {
 	uint16_t number; /* mk_policy_port.chain_rule */
-	const char *chain, *peers, *ports;
+	uint16_t id; /* its key in map sfc_chains */
+	const char *chain, *peers, *ports; /* chain: "namespace/name" */
 };
 /* Get chain @index of @set, in the order of asking; false: there is none. */
 bool mk_policy_names_chain(const struct mk_policy_names *names, uint64_t set, size_t index,

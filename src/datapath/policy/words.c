@@ -109,6 +109,22 @@ const char *mk_policy_decision_text(const struct mk_policy_names *names,
 	return text;
 }
 
+void mk_policy_chain_add(const struct mk_policy_names *names, uint64_t set,
+			 const struct mk_policy_answer *answer, char *text)
+{
+	struct mk_policy_chain_name chain;
+
+	if (!answer->chain)
+		return;
+	for (size_t i = 0; mk_policy_names_chain(names, set, i, &chain); i++)
+		if (chain.number == answer->chain_rule) {
+			mk_policy_text_add(text, "; chain %s (%s; %s)", chain.chain, chain.peers,
+					   chain.ports);
+			return;
+		}
+	mk_policy_text_add(text, "; chain number %u, whose name is not known", answer->chain);
+}
+
 void mk_policy_nearest_add(const struct mk_policy_names *names, uint64_t set,
 			   enum mk_policy_direction direction,
 			   const struct mk_policy_nearest *nearest, char *text)

@@ -19,6 +19,10 @@ const char *mk_policy_direction_name(enum mk_policy_direction direction);
  * Returns @text. */
 const char *mk_policy_decision_text(const struct mk_policy_names *names,
 				    const struct mk_policy_count_key *decision, char *text);
+/* Append the chain that takes the flow; nothing if there is none:
+ * "; chain inspection/shop (outside; TCP 443)". */
+void mk_policy_chain_add(const struct mk_policy_names *names, uint64_t set,
+			 const struct mk_policy_answer *answer, char *text);
 /* Append the rule of @set that comes nearest; nothing if there is none. */
 void mk_policy_nearest_add(const struct mk_policy_names *names, uint64_t set,
 			   enum mk_policy_direction direction,
