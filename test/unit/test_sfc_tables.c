@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The tables of service function chains: what is written, in which order a kill may meet it, what a
  * restart finds, repairs, and paths that nobody uses. With real maps of each family. */
-#include <bpf/libbpf.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/cleanup.h"
 #include "datapath/sfc/tables.h"
+#include "unit/sfc_fixture.h"
 #include "unit/unit.h"
 #include "rows.h"
 
 #define S 1000000000ULL
 
-static struct mk_sfc_tables tables;
 static struct mk_sfc_sync *made;
 static struct mk_sfc *sfc;
 static struct mk_error err;
@@ -22,46 +20,11 @@ static struct mk_sfc_pod_object pods[3];
 static size_t chain_count, pod_count;
 static uint64_t now_ns;
 
-/* ---- maps ------------------------------------------------------------------------------------ */
-
-static const struct {
-	const char *name;
-	struct mk_table *table;
-	enum bpf_map_type type;
-	size_t value_bytes;
-	uint32_t entries;
-} maps[] = {
-	{ "sfc_chains", &tables.chains, BPF_MAP_TYPE_ARRAY, sizeof(struct mk_sfc_chain),
-	  MK_SFC_CHAINS },
-	{ "sfc_functions", &tables.functions, BPF_MAP_TYPE_HASH, sizeof(struct mk_sfc_function),
-	  MK_SFC_FUNCTIONS_ALL },
-	{ "sfc_replicas", &tables.replicas, BPF_MAP_TYPE_ARRAY, sizeof(struct mk_sfc_replica),
-	  MK_SFC_REPLICAS },
-	{ "sfc_ports", &tables.ports, BPF_MAP_TYPE_HASH, sizeof(struct mk_sfc_port), MK_SFC_PORTS },
-	{ "sfc_paths", &tables.paths, BPF_MAP_TYPE_HASH, sizeof(struct mk_sfc_path), MK_SFC_PATHS },
-	{ "sfc_counters", &tables.counters, BPF_MAP_TYPE_PERCPU_HASH,
-	  sizeof(struct mk_sfc_counters), MK_SFC_REPLICAS },
-};
-
-static void make(size_t i, sa_family_t family)
-{
-	LIBBPF_OPTS(bpf_map_create_opts, options,
-		    .map_flags = maps[i].type == BPF_MAP_TYPE_ARRAY ? 0 : BPF_F_NO_PREALLOC);
-	int fd;
-
-	if (family == AF_INET)
-		fd = row_create_ipv4(maps[i].type, maps[i].name, sizeof(uint32_t),
-				     maps[i].value_bytes, maps[i].entries, &options);
-	else
-		fd = bpf_map_create(maps[i].type, maps[i].name, sizeof(uint32_t),
-				    (uint32_t)maps[i].value_bytes, maps[i].entries, &options);
-	ck_assert_msg(fd >= 0, "cannot create map %s: %s", maps[i].name, strerror(errno));
-	ck_ok(mk_table_init(maps[i].table, maps[i].name, fd, &err));
-}
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 static void start(void)
 {
-	made = mk_sfc_sync_new(&tables, &err);
+	made = mk_sfc_sync_new(&sfc_tables, &err);
 	ck_assert_msg(made != NULL, "%s", mk_error_text(&err));
 	sfc = mk_sfc_new();
 	ck_assert_ptr_nonnull(sfc);
@@ -76,11 +39,7 @@ static void stop(void)
 
 static void setup_family(sa_family_t family)
 {
-	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
-
-	setrlimit(RLIMIT_MEMLOCK, &unlimited);
-	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
-		make(i, family);
+	sfc_maps_make(family);
 	now_ns = 1000 * S;
 	chain_count = pod_count = 0;
 	start();
@@ -99,8 +58,7 @@ static void setup_ipv6(void)
 static void teardown(void)
 {
 	stop();
-	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
-		mk_table_close(maps[i].table);
+	sfc_maps_close();
 }
 
 /* ---- objects --------------------------------------------------------------------------------- */
@@ -156,7 +114,7 @@ static struct mk_sfc_replica replica_at(uint32_t number)
 {
 	struct mk_sfc_replica row;
 
-	ck_ok(mk_table_get(&tables.replicas, &number, &row, &err));
+	ck_ok(mk_table_get(&sfc_tables.replicas, &number, &row, &err));
 	return row;
 }
 
@@ -171,7 +129,7 @@ static void put_path(uint32_t id, uint16_t chain, uint16_t replica)
 {
 	struct mk_sfc_path path = { .chain = { chain }, .replica = { replica } };
 
-	ck_ok(mk_table_put(&tables.paths, &id, &path, &err));
+	ck_ok(mk_table_put(&sfc_tables.paths, &id, &path, &err));
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -187,17 +145,17 @@ START_TEST(test_rows)
 	ck_assert(mk_sfc_sync_is_empty(made));
 	begin();
 	ck_assert(!mk_sfc_sync_is_empty(made));
-	ck_ok(mk_table_get(&tables.ports, &key, &port, &err));
+	ck_ok(mk_table_get(&sfc_tables.ports, &key, &port, &err));
 	ck_assert_uint_eq(port.side, MK_SFC_OUTSIDE);
 	ck_assert_uint_eq(port.mode, MK_PORT_INLINE);
 	replica = replica_at(port.replica);
 	ck_assert_uint_eq(replica.ifindex[MK_SFC_OUTSIDE], 101);
-	addr = addr_of(mk_table_family(&tables.replicas) == AF_INET ? "10.1.0.9" : "fd00::9");
+	addr = addr_of(mk_table_family(&sfc_tables.replicas) == AF_INET ? "10.1.0.9" : "fd00::9");
 	ck_assert(mk_addr_eq(&replica.addr, &addr));
 	key = chains[0].number;
-	ck_ok(mk_table_get(&tables.chains, &key, &chain, &err));
-	ck_assert(has(&tables.functions, chain.place[0].function));
-	ck_assert(has(&tables.counters, port.replica));
+	ck_ok(mk_table_get(&sfc_tables.chains, &key, &chain, &err));
+	ck_assert(has(&sfc_tables.functions, chain.place[0].function));
+	ck_assert(has(&sfc_tables.counters, port.replica));
 }
 END_TEST
 
@@ -294,8 +252,8 @@ START_TEST(test_freed)
 	apply();
 	ck_assert_uint_ne(replica_at(replica).uid_hash, 0);
 	ck_assert_uint_eq(replica_at(replica).state, MK_SFC_LOST);
-	ck_assert(has(&tables.counters, replica));
-	row_delete(tables.paths.fd, &(uint32_t){ 7 });
+	ck_assert(has(&sfc_tables.counters, replica));
+	row_delete(sfc_tables.paths.fd, &(uint32_t){ 7 });
 	ck_ok(mk_sfc_sync_pass_ended(made, now_ns, &err));
 	ck_assert_uint_eq(mk_sfc_release(sfc, named, 1, now_ns), 2);
 	apply();
@@ -303,8 +261,8 @@ START_TEST(test_freed)
 	ck_assert_uint_eq(mk_sfc_release(sfc, named, 1, now_ns), 1); /* the function */
 	apply();
 	ck_assert_uint_eq(replica_at(replica).uid_hash, 0);
-	ck_assert(!has(&tables.counters, replica));
-	ck_assert(!has(&tables.functions, 1));
+	ck_assert(!has(&sfc_tables.counters, replica));
+	ck_assert(!has(&sfc_tables.functions, 1));
 }
 END_TEST
 
@@ -314,35 +272,35 @@ static void lose_chain(void)
 {
 	static const struct mk_sfc_chain none;
 
-	ck_ok(mk_table_put(&tables.chains, &(uint32_t){ chains[0].number }, &none, &err));
+	ck_ok(mk_table_put(&sfc_tables.chains, &(uint32_t){ chains[0].number }, &none, &err));
 }
 
 static void lose_function(void)
 {
-	row_delete(tables.functions.fd, &(uint32_t){ 1 });
+	row_delete(sfc_tables.functions.fd, &(uint32_t){ 1 });
 }
 
 static void change_replica(void)
 {
 	static const struct mk_sfc_replica none;
 
-	ck_ok(mk_table_put(&tables.replicas, &(uint32_t){ pods[1].number }, &none, &err));
+	ck_ok(mk_table_put(&sfc_tables.replicas, &(uint32_t){ pods[1].number }, &none, &err));
 }
 
 static void lose_port(void)
 {
-	row_delete(tables.ports.fd, &(uint32_t){ 103 });
+	row_delete(sfc_tables.ports.fd, &(uint32_t){ 103 });
 }
 
 static void strange_port(void)
 {
-	ck_ok(mk_table_put(&tables.ports, &(uint32_t){ 99 }, &(struct mk_sfc_port){ .replica = 1 },
-			   &err));
+	ck_ok(mk_table_put(&sfc_tables.ports, &(uint32_t){ 99 },
+			   &(struct mk_sfc_port){ .replica = 1 }, &err));
 }
 
 static void lose_counter(void)
 {
-	row_delete(tables.counters.fd, &(uint32_t){ pods[1].number });
+	row_delete(sfc_tables.counters.fd, &(uint32_t){ pods[1].number });
 }
 
 static void (*const damages[])(void) = { lose_chain, lose_function, change_replica,
@@ -404,8 +362,8 @@ START_TEST(test_unnamed_path)
 	mk_sfc_sync_see_path(made, 8);
 	ck_assert(mk_sfc_sync_named(made)->replicas[pods[0].number]);
 	ck_assert_int_eq(pass_ends(5), 1);
-	ck_assert(!has(&tables.paths, 7));
-	ck_assert(has(&tables.paths, 8));
+	ck_assert(!has(&sfc_tables.paths, 7));
+	ck_assert(has(&sfc_tables.paths, 8));
 	ck_assert_uint_eq(mk_sfc_sync_path_count(made), 1);
 	ck_assert(!mk_sfc_sync_named(made)->replicas[pods[0].number]);
 	ck_assert(mk_sfc_sync_named(made)->replicas[pods[1].number]);
@@ -449,7 +407,7 @@ START_TEST(test_path_comes_back)
 	ck_assert_int_eq(pass_ends(5), 1);
 	put_path(7, chains[0].number, pods[1].number);
 	ck_assert_int_eq(pass_ends(5), 0);
-	ck_assert(has(&tables.paths, 7));
+	ck_assert(has(&sfc_tables.paths, 7));
 }
 END_TEST
 

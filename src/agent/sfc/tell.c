@@ -132,7 +132,12 @@ int objects_write(const struct mk_node_sfc *sfc, const struct sfc_objects *objec
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
-/* A pod that is not ready yet gets its ports in a moment. */
+/* A pod that is not ready yet gets its ports in a moment, and one that ends has none any more. */
+static bool lacks_ports(const struct mk_sfc_pod_object *pod)
+{
+	return pod->state == MK_SFC_POD_NO_PORTS && pod->ready && !pod->deleting;
+}
+
 static void say_lacks(struct mk_node_sfc *sfc, const struct sfc_objects *objects)
 {
 	const struct mk_sfc_pod_object *first = NULL;
@@ -140,7 +145,7 @@ static void say_lacks(struct mk_node_sfc *sfc, const struct sfc_objects *objects
 	char text[2 * MK_OBJECT_NAME_SIZE + 256] = "";
 
 	for (size_t i = 0; i < objects->pod_count; i++)
-		if (objects->pods[i].state == MK_SFC_POD_NO_PORTS && objects->pods[i].ready) {
+		if (lacks_ports(&objects->pods[i])) {
 			first = first ?: &objects->pods[i];
 			without_ports++;
 		}

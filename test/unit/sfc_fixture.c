@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/sfc_fixture.h"
+
+#include <bpf/libbpf.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/cleanup.h"
+#include "unit/unit.h"
+#include "rows.h"
+
+struct mk_sfc_tables sfc_tables;
+static struct mk_error err;
+
+static const struct {
+	const char *name;
+	struct mk_table *table;
+	enum bpf_map_type type;
+	size_t value_bytes;
+	uint32_t entries;
+} maps[] = {
+	{ "sfc_chains", &sfc_tables.chains, BPF_MAP_TYPE_ARRAY, sizeof(struct mk_sfc_chain),
+	  MK_SFC_CHAINS },
+	{ "sfc_functions", &sfc_tables.functions, BPF_MAP_TYPE_HASH, sizeof(struct mk_sfc_function),
+	  MK_SFC_FUNCTIONS_ALL },
+	{ "sfc_replicas", &sfc_tables.replicas, BPF_MAP_TYPE_ARRAY, sizeof(struct mk_sfc_replica),
+	  MK_SFC_REPLICAS },
+	{ "sfc_ports", &sfc_tables.ports, BPF_MAP_TYPE_HASH, sizeof(struct mk_sfc_port),
+	  MK_SFC_PORTS },
+	{ "sfc_paths", &sfc_tables.paths, BPF_MAP_TYPE_HASH, sizeof(struct mk_sfc_path),
+	  MK_SFC_PATHS },
+	{ "sfc_counters", &sfc_tables.counters, BPF_MAP_TYPE_PERCPU_HASH,
+	  sizeof(struct mk_sfc_counters), MK_SFC_REPLICAS },
+};
+
+static void make(size_t i, sa_family_t family)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options,
+		    .map_flags = maps[i].type == BPF_MAP_TYPE_ARRAY ? 0 : BPF_F_NO_PREALLOC);
+	int fd;
+
+	if (family == AF_INET)
+		fd = row_create_ipv4(maps[i].type, maps[i].name, sizeof(uint32_t),
+				     maps[i].value_bytes, maps[i].entries, &options);
+	else
+		fd = bpf_map_create(maps[i].type, maps[i].name, sizeof(uint32_t),
+				    (uint32_t)maps[i].value_bytes, maps[i].entries, &options);
+	ck_assert_msg(fd >= 0, "cannot create map %s: %s", maps[i].name, strerror(errno));
+	ck_ok(mk_table_init(maps[i].table, maps[i].name, fd, &err));
+}
+
+void sfc_maps_make(sa_family_t family)
+{
+	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+
+	setrlimit(RLIMIT_MEMLOCK, &unlimited);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
+		make(i, family);
+}
+
+void sfc_maps_close(void)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
+		mk_table_close(maps[i].table);
+}
