@@ -262,10 +262,27 @@ static void answer_proxy_mode(struct mk_httpd_reply *reply)
 	mk_httpd_reply_header(reply, "X-Content-Type-Options", "nosniff");
 }
 
+/* NULL: out of memory, or the tables could not be read. */
+static char *chains_text(struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	struct mk_error err = { 0 };
+	char *text = NULL;
+
+	if (mk_node_sfc_measure(&agent->sfc, metrics, &err) == 0)
+		text = mk_metrics_text(metrics, MK_METRICS_CHAINS);
+	else
+		mk_log_error("no metrics of chains: %s", mk_error_text(&err));
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		free(metrics->families[i].replicas);
+	return text;
+}
+
 static char *text_of(struct mk_agent *agent, enum mk_metrics_page page, struct mk_metrics *metrics)
 {
 	if (page == MK_METRICS_SERVICES)
 		return recent_services_text(agent, metrics);
+	if (page == MK_METRICS_CHAINS)
+		return chains_text(agent, metrics);
 	if (page == MK_METRICS_NODE)
 		read_node(agent, metrics);
 	else
@@ -294,6 +311,7 @@ void agent_metrics_answer(void *ctx, const char *path, struct mk_httpd_reply *re
 		[MK_METRICS_NODE] = "/metrics",
 		[MK_METRICS_SERVICES] = "/metrics/services",
 		[MK_METRICS_POLICIES] = "/metrics/policies",
+		[MK_METRICS_CHAINS] = "/metrics/chains",
 	};
 
 	if (strcmp(path, "/proxyMode") == 0) {

@@ -227,6 +227,7 @@ static void add_files(struct report *report, const struct mk_record *record)
 	add_answer(report, record, "/metrics", "metrics");
 	add_answer(report, record, "/metrics/services", "metrics-services");
 	add_answer(report, record, "/metrics/policies", "metrics-policies");
+	add_answer(report, record, "/metrics/chains", "metrics-chains");
 	add_log(report);
 	add_file(report, "ip_local_reserved_ports", "/proc/sys/net/ipv4/ip_local_reserved_ports");
 	if (uname(&kernel) == 0) {

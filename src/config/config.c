@@ -95,7 +95,7 @@ static const struct setting settings[] = {
 	  "addresses of /healthz and /livez; off: none; with an IPv6 clusterCidr the default is [::]:10256, with two ranges both", mk_parse_listens_or_off, FIELD(healthz) },
 	{ "metricsBindAddress", "metrics-bind-address", "ADDRESSES", "127.0.0.1:10249",
 	  "an address and port such as 127.0.0.1:10249 or [::1]:10249, two of them with a comma between, or off",
-	  "addresses of /metrics, /metrics/services, /metrics/policies and /proxyMode; off: none; with an IPv6 clusterCidr the default is [::1]:10249, with two ranges both", mk_parse_listens_or_off, FIELD(metrics) },
+	  "addresses of /metrics, /metrics/services, /metrics/policies, /metrics/chains and /proxyMode; off: none; with an IPv6 clusterCidr the default is [::1]:10249, with two ranges both", mk_parse_listens_or_off, FIELD(metrics) },
 	{ "isCPNodesDeployAllowed", "is-cp-nodes-deploy-allowed", "BOOL", "true", "true or false",
 	  "false: the agent sets up nothing on nodes with the control-plane label", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
 	{ "masqueradeAll", "masquerade-all", "BOOL", "false", "true or false",

@@ -59,7 +59,9 @@ right_format()
 	"$HERE/lib/exposition.py" check "$TMP/node"
 	cp "$TMP/metrics" "$TMP/services"
 	scrape metrics/policies
-	"$HERE/lib/exposition.py" served "$README" "$TMP/node" "$TMP/services" "$TMP/metrics"
+	cp "$TMP/metrics" "$TMP/policies"
+	scrape metrics/chains
+	"$HERE/lib/exposition.py" served "$README" "$TMP/node" "$TMP/services" "$TMP/policies" "$TMP/metrics"
 }
 
 answered_as_such()

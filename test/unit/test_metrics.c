@@ -137,6 +137,28 @@ static void fill_policies(void)
 	metrics.per_rule = rules;
 }
 
+static struct mk_metrics_replica replicas[] = {
+	{ "inspection",
+	  "firewall",
+	  "fw-1",
+	  41,
+	  { .sent_packets = { 42, 43 },
+	    .sent_bytes = { 44, 45 },
+	    .received_packets = { 46, 47 },
+	    .received_bytes = { 48, 49 } } },
+};
+
+static void fill_chains(void)
+{
+	struct mk_metrics_family *family = &metrics.families[0];
+
+	metrics.has_chains = family->has_chains = true;
+	metrics.chain_replicas[MK_SFC_POD_DRAINING] = 3;
+	family->paths = 5;
+	family->replicas = replicas;
+	family->replica_count = 1;
+}
+
 /* Set every metric. */
 static void fill(void)
 {
@@ -159,6 +181,7 @@ static void fill(void)
 	mk_histogram_observe(&metrics.latency, 0.3);
 	fill_api();
 	fill_policies();
+	fill_chains();
 	family->tables[0] = (struct mk_table_fill){ "routes", 7, 32768 };
 	family->table_count = 1;
 	family->counts.sessions[MK_SESSIONS_NAT][MK_SESSIONS_UDP][MK_SESSIONS_NEW] = 11;
@@ -247,6 +270,16 @@ static const struct {
 	  "monokube_policy_rule_flows_total{namespace=\"shop\",policy=\"web-in\",rule=\"2\",direction=\"ingress\",verdict=\"allowed\"} 12\n"
 	  "monokube_policy_rule_flows_total{namespace=\"\",policy=\"no-strangers\",rule=\"1\",direction=\"egress\",verdict=\"denied\"} 13\n"
 	  "monokube_policy_rule_flows_total{namespace=\"shop\",policy=\"\",rule=\"\",direction=\"ingress\",verdict=\"audit\"} 14\n" },
+	{ MK_METRICS_CHAINS, "monokube_chain_replicas{state=\"draining\"} 3\n" },
+	{ MK_METRICS_CHAINS, "monokube_chain_paths{family=\"IPv4\"} 5\n" },
+	{ MK_METRICS_CHAINS,
+	  "monokube_chain_replica_flows{family=\"IPv4\",namespace=\"inspection\",function=\"firewall\",pod=\"fw-1\"} 41\n" },
+	{ MK_METRICS_CHAINS,
+	  "monokube_chain_replica_packets_total{family=\"IPv4\",namespace=\"inspection\",function=\"firewall\",pod=\"fw-1\",side=\"outside\",direction=\"to\"} 43\n"
+	  "monokube_chain_replica_packets_total{family=\"IPv4\",namespace=\"inspection\",function=\"firewall\",pod=\"fw-1\",side=\"outside\",direction=\"from\"} 47\n" },
+	{ MK_METRICS_CHAINS,
+	  "monokube_chain_replica_bytes_total{family=\"IPv4\",namespace=\"inspection\",function=\"firewall\",pod=\"fw-1\",side=\"inside\",direction=\"to\"} 44\n"
+	  "monokube_chain_replica_bytes_total{family=\"IPv4\",namespace=\"inspection\",function=\"firewall\",pod=\"fw-1\",side=\"inside\",direction=\"from\"} 48\n" },
 	{ MK_METRICS_SERVICES,
 	  "monokube_service_connections_total{namespace=\"default\",service=\"web\"} 3\n"
 	  "monokube_service_connections_total{namespace=\"kube-system\",service=\"dns\"} 0\n" },
@@ -323,6 +356,7 @@ START_TEST(test_families)
 	ck_families(MK_METRICS_NODE, true);
 	ck_families(MK_METRICS_SERVICES, true);
 	ck_families(MK_METRICS_POLICIES, true);
+	ck_families(MK_METRICS_CHAINS, true);
 }
 END_TEST
 
@@ -335,6 +369,7 @@ START_TEST(test_nothing)
 	ck_families(MK_METRICS_NODE, false);
 	ck_families(MK_METRICS_SERVICES, false);
 	ck_families(MK_METRICS_POLICIES, false);
+	ck_families(MK_METRICS_CHAINS, false);
 	text = mk_metrics_text(&metrics, MK_METRICS_NODE);
 	ck_assert_ptr_nonnull(strstr(text, "\nmonokube_ready 0\n"));
 	ck_assert_ptr_null(strstr(text, "\nmonokube_nat_ports_used{"));

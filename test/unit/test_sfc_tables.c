@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The tables of service function chains: what is written, in which order a kill may meet it, what a
  * restart finds, repairs, and paths that nobody uses. With real maps of each family. */
+#include <bpf/libbpf.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -371,6 +373,43 @@ START_TEST(test_unnamed_path)
 }
 END_TEST
 
+/* Both entries of a session name its path. */
+START_TEST(test_flows)
+{
+	begin();
+	put_path(7, chains[0].number, pods[0].number);
+	put_path(8, chains[0].number, pods[0].number);
+	for (int entry = 0; entry < 6; entry++)
+		mk_sfc_sync_see_path(made, entry < 4 ? 7 : 8);
+	ck_assert_int_eq(pass_ends(5), 0);
+	ck_assert_uint_eq(mk_sfc_sync_flows(made, pods[0].number), 3);
+	ck_assert_uint_eq(mk_sfc_sync_flows(made, pods[1].number), 0);
+	ck_assert_int_eq(pass_ends(5), 0);
+	ck_assert_uint_eq(mk_sfc_sync_flows(made, pods[0].number), 0);
+}
+END_TEST
+
+START_TEST(test_counters)
+{
+	struct mk_sfc_counters *values =
+		calloc((size_t)libbpf_num_possible_cpus(), sizeof(*values));
+	const struct mk_sfc_counters one = { .sent_packets = { 1, 2 }, .received_bytes = { 3, 4 } };
+	uint64_t cpus = (uint64_t)libbpf_num_possible_cpus();
+	struct mk_sfc_counters sum;
+
+	begin();
+	for (uint64_t cpu = 0; cpu < cpus; cpu++)
+		values[cpu] = one;
+	ck_ok(mk_table_put(&sfc_tables.counters, &(uint32_t){ pods[0].number }, values, &err));
+	ck_ok(mk_sfc_sync_counters(made, pods[0].number, &sum, &err));
+	ck_assert_uint_eq(sum.sent_packets[MK_SFC_OUTSIDE], 2 * cpus);
+	ck_assert_uint_eq(sum.received_bytes[MK_SFC_INSIDE], 3 * cpus);
+	ck_ok(mk_sfc_sync_counters(made, 99, &sum, &err));
+	ck_assert_uint_eq(sum.sent_packets[MK_SFC_OUTSIDE], 0);
+	free(values);
+}
+END_TEST
+
 /* A pass may take long, and may miss a session that moves. */
 START_TEST(test_slow_passes)
 {
@@ -429,6 +468,8 @@ UNIT_SUITE("sfc_tables")
 	fill(unit_case(suite, "IPv4", setup, teardown));
 	fill(unit_case(suite, "IPv6", setup_ipv6, teardown));
 	tcase_add_test(paths, test_unnamed_path);
+	tcase_add_test(paths, test_flows);
+	tcase_add_test(paths, test_counters);
 	tcase_add_test(paths, test_slow_passes);
 	tcase_add_test(paths, test_path_after_restart);
 	tcase_add_test(paths, test_path_comes_back);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table of metrics, and how each kind of row is written. Names follow
  * prometheus.io/docs/practices/naming. */
-#include "agent/report/metrics.h"
+#include "agent/report/metrics_internal.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -415,6 +415,9 @@ static void rule_flows(const void *values, const struct mk_metric *metric, text 
 	{ name, type, labels, true, help, MK_METRICS_NODE, write, OF(has), offset }
 #define SERVICE_ROW(name, labels, help, write, offset) \
 	{ name, "counter", "namespace, service" labels, false, help, MK_METRICS_SERVICES, write, IN(always), offset }
+#define REPLICA "namespace, function, pod"
+#define CHAIN_ROW(name, type, labels, help, write, offset) \
+	{ name, type, labels, true, help, MK_METRICS_CHAINS, write, OF(has_chains), offset }
 
 const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_build_info", "gauge", "version", "The agent's version; the value is 1.", always, build, 0),
@@ -509,6 +512,12 @@ const struct mk_metric mk_metrics_rows[] = {
 	SERVICE_ROW("monokube_service_drops_total", ", reason", "First packets of flows that were dropped or refused.", service_drops, 0),
 
 	{ "monokube_policy_rule_flows_total", "counter", "namespace, policy, rule, direction, verdict", false, "What a rule decided, as monokube_policy_flows_total; without policy and rule, the pod is isolated and no rule allowed.", MK_METRICS_POLICIES, rule_flows, IN(always), 0 },
+
+	{ "monokube_chain_replicas", "gauge", "state", false, "Function pods of all nodes that chains name, by what they are to this node; not-ready-alone: none serves, so open flows stay.", MK_METRICS_CHAINS, chain_replicas, IN(has_chains), 0 },
+	CHAIN_ROW("monokube_chain_paths", "gauge", "", "Different ways of flows through replicas, at the last sweep.", count, OF(paths)),
+	CHAIN_ROW("monokube_chain_replica_flows", "gauge", REPLICA, "Flows that pass a replica of this node, at the last sweep.", replica_flows, 0),
+	CHAIN_ROW("monokube_chain_replica_packets_total", "counter", REPLICA ", side, direction", "Packets to and from a port of a replica.", replica_counts, offsetof(struct mk_sfc_counters, sent_packets)),
+	CHAIN_ROW("monokube_chain_replica_bytes_total", "counter", REPLICA ", side, direction", "Bytes of the packets to and from a port of a replica.", replica_counts, offsetof(struct mk_sfc_counters, sent_bytes)),
 };
 /* clang-format on */
 

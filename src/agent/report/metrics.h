@@ -20,6 +20,7 @@
 #include "datapath/services/counters.h"
 #include "datapath/sessions/counts.h"
 #include "http/exposition.h"
+#include "sfc/sfc.h"
 
 #define MK_METRICS_TABLES   32
 #define MK_METRICS_PROGRAMS MK_PROGRAMS_MAX
@@ -55,6 +56,13 @@ struct mk_metrics_rule {
 	uint64_t packets;
 };
 
+/* A replica of a chain's function. */
+struct mk_metrics_replica {
+	const char *namespace_, *function, *pod;
+	uint64_t flows; /* at the last sweep */
+	struct mk_sfc_counters counters;
+};
+
 /* The values of a family of addresses. */
 struct mk_metrics_family {
 	bool configured;
@@ -79,6 +87,11 @@ struct mk_metrics_family {
 	bool has_policies;
 	uint64_t policy_flows[MK_POLICY_DIRECTIONS][MK_POLICY_OUTCOMES][MK_POLICY_TIERS];
 	uint64_t policy_events[MK_POLICY_EVENTS];
+
+	bool has_chains;
+	uint64_t paths; /* at the last sweep */
+	struct mk_metrics_replica *replicas;
+	size_t replica_count;
 };
 
 /* The values to export; a metric whose has_... is false has no samples. */
@@ -132,11 +145,18 @@ struct mk_metrics {
 	struct mk_metrics_service *per_service;
 	size_t per_service_count;
 	const struct mk_metrics_rule *per_rule; /* a list */
+	bool has_chains;
+	uint64_t chain_replicas[MK_SFC_POD_STATES]; /* function pods of all nodes */
 };
 
-/* The page of a metric. Metrics per Service and per rule of a policy grow with the cluster, so they
- * have pages of their own. */
-enum mk_metrics_page { MK_METRICS_NODE, MK_METRICS_SERVICES, MK_METRICS_POLICIES };
+/* The page of a metric. Metrics per Service, per rule of a policy and per replica grow with the
+ * cluster, so they have pages of their own. */
+enum mk_metrics_page {
+	MK_METRICS_NODE,
+	MK_METRICS_SERVICES,
+	MK_METRICS_POLICIES,
+	MK_METRICS_CHAINS
+};
 
 /* A row of the table. */
 struct mk_metric {

@@ -312,3 +312,53 @@ int mk_node_sfc_audit(struct mk_node_sfc *sfc, struct mk_error *err)
 	}
 	return sum;
 }
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+static int measure_family(const struct mk_sfc_sync *sync, const struct sfc_objects *objects,
+			  struct mk_metrics_family *metrics, struct mk_error *err)
+{
+	int ret = 0;
+
+	metrics->replicas = calloc(objects->pod_count + 1, sizeof(*metrics->replicas));
+	if (!metrics->replicas)
+		return mk_error_errno(err, ENOMEM, "%zu function pods", objects->pod_count);
+	metrics->has_chains = true;
+	metrics->paths = mk_sfc_sync_path_count(sync);
+	for (size_t i = 0; ret == 0 && i < objects->pod_count; i++) {
+		const struct mk_sfc_pod_object *pod = &objects->pods[i];
+		struct mk_metrics_replica *replica = &metrics->replicas[metrics->replica_count];
+
+		if (!pod->number)
+			continue;
+		*replica = (struct mk_metrics_replica){
+			.namespace_ = pod->namespace_,
+			.function = pod->function,
+			.pod = pod->name,
+			.flows = mk_sfc_sync_flows(sync, pod->number),
+		};
+		metrics->replica_count++;
+		ret = mk_sfc_sync_counters(sync, pod->number, &replica->counters, err);
+	}
+	return ret;
+}
+
+int mk_node_sfc_measure(struct mk_node_sfc *sfc, struct mk_metrics *metrics, struct mk_error *err)
+{
+	const struct mk_core *core = sfc->node->core;
+	struct sfc_objects objects;
+	int ret;
+
+	if (!sfc->sfc || !sfc->settled)
+		return 0;
+	ret = compile(sfc, &objects, err);
+	metrics->has_chains = ret == 0;
+	for (size_t i = 0; ret == 0 && i < objects.pod_count; i++)
+		metrics->chain_replicas[objects.pods[i].state]++;
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (mk_family_is_loaded(&core->families[i]))
+			ret = measure_family(sync_of(&core->families[i]), &objects,
+					     &metrics->families[i], err);
+	objects_release(&objects);
+	return ret;
+}

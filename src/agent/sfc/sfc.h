@@ -43,4 +43,9 @@ mk_must_check int mk_node_sfc_collect(struct mk_node_sfc *sfc, struct mk_error *
 /* Let the next reconcile restore what other processes have changed. Returns how many entries. */
 mk_must_check int mk_node_sfc_audit(struct mk_node_sfc *sfc, struct mk_error *err);
 
+/* Fill the metrics of chains, if there are any. The caller frees the families' lists; what these
+ * name belongs to the model. */
+mk_must_check int mk_node_sfc_measure(struct mk_node_sfc *sfc, struct mk_metrics *metrics,
+				      struct mk_error *err);
+
 #endif

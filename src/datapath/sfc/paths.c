@@ -25,6 +25,7 @@ void mk_sfc_sync_see_path(struct mk_sfc_sync *sync, uint16_t path)
 
 	if (!uses)
 		return;
+	uses[path].entries++;
 	uses[path].passes = 0;
 	uses[path].named_s = 0; /* in this pass: the pass's end says when */
 	sync->saw_path = true;
@@ -38,14 +39,18 @@ struct pass {
 	size_t unnamed_count, count;
 };
 
-static void note_named(struct mk_sfc_named *named, const struct mk_sfc_path *path)
+static void note_named(struct mk_sfc_sync *sync, const struct mk_sfc_path *path, uint32_t entries)
 {
+	struct mk_sfc_named *named = &sync->named;
+
 	for (size_t i = 0; i < MK_POLICY_DIRECTIONS; i++)
 		if (path->chain[i] < MK_SFC_CHAINS)
 			named->chains[path->chain[i]] = true;
 	for (size_t i = 0; i < MK_SFC_PATH_FUNCTIONS; i++)
-		if (path->replica[i] < MK_SFC_REPLICAS)
+		if (path->replica[i] < MK_SFC_REPLICAS) {
 			named->replicas[path->replica[i]] = true;
+			sync->entries[path->replica[i]] += entries;
+		}
 }
 
 /* Is the path to be removed? One that the agent meets for the first time counts as just named. */
@@ -72,7 +77,8 @@ static int see(void *ctx, const void *key, const void *value, struct mk_error *e
 		return 0;
 	}
 	pass->count++;
-	note_named(&pass->sync->named, value);
+	note_named(pass->sync, value, pass->uses[id].entries);
+	pass->uses[id].entries = 0;
 	return 0;
 }
 
@@ -109,6 +115,7 @@ int mk_sfc_sync_pass_ended(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_
 	int ret = 0;
 
 	memset(&sync->named, 0, sizeof(sync->named));
+	memset(sync->entries, 0, sizeof(sync->entries));
 	if (!mk_sfc_sync_is_empty(sync) || sync->path_count || sync->saw_path) {
 		unnamed = calloc(MK_SFC_PATHS, sizeof(*unnamed));
 		pass.unnamed = unnamed;
@@ -126,6 +133,12 @@ int mk_sfc_sync_pass_ended(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_
 const struct mk_sfc_named *mk_sfc_sync_named(const struct mk_sfc_sync *sync)
 {
 	return &sync->named;
+}
+
+/* A session has an entry for each direction. */
+uint32_t mk_sfc_sync_flows(const struct mk_sfc_sync *sync, uint16_t replica)
+{
+	return replica < MK_SFC_REPLICAS ? (sync->entries[replica] + 1) / 2 : 0;
 }
 
 size_t mk_sfc_sync_path_count(const struct mk_sfc_sync *sync)

@@ -25,8 +25,7 @@ static void image_set(struct sfc_image *image, size_t number, const void *row)
 		image->top = number + 1;
 }
 
-/* Return the number of values of an entry of map sfc_counters. */
-static size_t counter_values(void)
+size_t counter_values(void)
 {
 	int cpus = libbpf_num_possible_cpus();
 
@@ -317,6 +316,27 @@ static int remove_counters(const struct applying *apply)
 		apply->counts->deleted += ret > 0;
 	}
 	return ret < 0 ? ret : 0;
+}
+
+int mk_sfc_sync_counters(const struct mk_sfc_sync *sync, uint16_t replica,
+			 struct mk_sfc_counters *counters, struct mk_error *err)
+{
+	const struct mk_sfc_counters *of = (const void *)sync->counter;
+	struct mk_error why = { 0 };
+	uint32_t number = replica;
+	int ret = mk_table_get(&sync->tables->counters, &number, sync->counter, &why);
+
+	*counters = (struct mk_sfc_counters){ 0 };
+	for (size_t cpu = 0; ret == 0 && cpu < counter_values(); cpu++)
+		for (size_t side = 0; side < MK_SFC_SIDES; side++) {
+			counters->sent_packets[side] += of[cpu].sent_packets[side];
+			counters->sent_bytes[side] += of[cpu].sent_bytes[side];
+			counters->received_packets[side] += of[cpu].received_packets[side];
+			counters->received_bytes[side] += of[cpu].received_bytes[side];
+		}
+	if (ret < 0 && ret != -ENOENT)
+		*err = why;
+	return ret == -ENOENT ? 0 : ret;
 }
 
 /* ---- ports ----------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@ struct sfc_image {
 /* When a path was last named by a session. */
 struct path_use {
 	uint32_t named_s; /* CLOCK_MONOTONIC */
+	uint32_t entries; /* of sessions, in this pass */
 	uint8_t passes; /* that have ended since, at most PATH_PASSES */
 	bool is_known; /* the map had it when the last pass ended */
 };
@@ -38,8 +39,12 @@ struct mk_sfc_sync {
 	struct path_use *paths; /* by id; NULL: no path was ever seen */
 	bool saw_path; /* since the last pass ended */
 	size_t path_count;
+	uint32_t entries[MK_SFC_REPLICAS]; /* of sessions through a replica, in the last pass */
 	struct mk_sfc_named named;
 };
+
+/* Return the number of values of an entry of map sfc_counters. */
+size_t counter_values(void);
 
 static inline void *image_row(const struct sfc_image *image, size_t number)
 {
