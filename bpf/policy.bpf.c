@@ -525,13 +525,13 @@ static __always_inline int follow(struct __sk_buff *skb, struct chain_ctx *ctx, 
 	return route_next(skb, ctx, pkt);
 }
 
-/* No chain takes a flow with an end that is this node itself, or a pod's flow to itself. */
+/* No chain takes a flow with an end that is this node itself, or a pod's flow to itself. If this
+ * node is the client, no set with chains has been asked. */
 static __always_inline void exempt(struct policy_flow *flow)
 {
 	if (!(flow->chain[MK_POLICY_EGRESS] | flow->chain[MK_POLICY_INGRESS]))
 		return;
-	if (flow->of_host || is_host_address(&flow->server) ||
-	    mk_addr_eq(&flow->client, &flow->server))
+	if (is_host_address(&flow->server) || mk_addr_eq(&flow->client, &flow->server))
 		__builtin_memset(flow->chain, 0, sizeof(flow->chain));
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bpf/sfc.h - the way of a packet along the path of its flow (struct mk_sfc_path). A place of a path
- * is an index of its replicas. A position counts the places in the packet's direction: from the
+/* bpf/sfc.h - the way of a packet along the path of its flow (struct mk_sfc_path). A place is an
+ * index of the path's replicas. A position counts the places in the packet's direction: from the
  * client upwards, from the server downwards. "Chain" alone means tail calls (chain.h), so all of
  * this is called sfc. */
 #ifndef MK_BPF_SFC_H
@@ -44,7 +44,7 @@ static __always_inline __u32 next_position(const struct mk_sfc_path *path, __u32
 	return MK_SFC_NO_POSITION;
 }
 
-/* The side by which a packet enters the function at @place. `inside` is where the chained pod is. */
+/* The side by which a packet enters the function at @place. The chained pod is at `inside`. */
 static __always_inline enum mk_sfc_side entry_side(__u32 place, int forward)
 {
 	return is_egress_place(place) == !!forward ? MK_SFC_INSIDE : MK_SFC_OUTSIDE;
@@ -75,7 +75,7 @@ static __always_inline void count_received(const struct __sk_buff *skb, const st
 }
 
 /* Set the MAC addresses of the frame on @pod's own wire. In mode Routed the function's kernel
- * receives the frame, so it has the port's addresses (mk_port_mac() in src/datapath/pods/port.c). */
+ * receives the frame, so the frame has the port's addresses (src/datapath/pods/port.h). */
 static __always_inline void set_function_macs(struct ethhdr *eth, const struct mk_pod *pod,
 					      __u8 mode, enum mk_sfc_side side)
 {

@@ -138,8 +138,8 @@ static __always_inline int read_before(const struct chain_ctx *ctx, struct scrat
 	return ctx->opens == CHAIN_FOLLOWS || room->flow.taken_up;
 }
 
-/* Begin the part of the path that is of chain @id. A chain that does not take open flows leaves this
- * one alone if it @was_open before. Returns MK_GO_ON or a drop reason. */
+/* Begin the part of the path that is of chain @id. A chain that does not take open flows leaves
+ * this one alone if it @was_open before. Returns MK_GO_ON or a drop reason. */
 static __always_inline int begin_part(struct path_choice *choice, int direction, __u32 id,
 				      int was_open)
 {
@@ -256,20 +256,18 @@ int sfc_open(struct __sk_buff *skb)
 	if (ret != MK_GO_ON || !room)
 		return drop(skb, ctx.hook, MK_DROP_TRUNCATED, &pkt.tuple);
 	request = &room->request;
-	/* forgotten, so that the verifier walks the rest once, not for each way through the loops */
-	ret = forgotten(choose_path(&ctx, &pkt, room), request->to.path);
+	ret = choose_path(&ctx, &pkt, room);
 	if (ret != MK_GO_ON)
 		return refuse_flow(skb, &ctx, &pkt, room, ret);
 	if (ctx.opens == CHAIN_FOLLOWS) {
 		note_seen(&pkt, request);
 		return chain_next(skb, &ctx, &pkt, MK_PROG_SFC);
 	}
+	/* forgotten: an answer's tuple comes from the map, and the verifier would walk the rest for
+	 * known and for unknown bytes */
 	pkt.tuple.pad = forgotten(0, request->policy_seen);
 	pkt.tuple.path = forgotten(0, request->policy_seen);
 	ret = open_flow(skb, &ctx, &pkt, request, MK_GO_ON, 1);
-	/* read again, so that the verifier does not track it through the code above */
-	if (chain_packet(skb, &ctx, &pkt) != MK_GO_ON)
-		ret = MK_DROP_TRUNCATED;
 	if (ret != MK_GO_ON)
 		return refuse_flow(skb, &ctx, &pkt, room, ret);
 	account_connection(skb, &pkt, request->service_id);
