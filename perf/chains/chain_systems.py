@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""chain_systems.py - the systems that perf/chains/compare measures. In each of them but two, a
+client's traffic to a server on the same node passes through a namespace in which a bridge joins two
+ports. What differs is how it gets there. All are of IPv4."""
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import systems  # noqa: E402
+from systems import run, wait_until  # noqa: E402
+
+CHAINED, FREE = "shop", "free"  # namespaces
+FUNCTION = "networking.monokube.io/function"
+
+
+def bridge_up(system, short, *ports):
+    """A bridge that joins devices of a namespace, as the plugin makes it in a Bridged function."""
+    system.ip(short, "link", "add", "chain", "type", "bridge", "mcast_snooping", "0")
+    for port in ports:
+        system.ip(short, "link", "set", "dev", port, "master", "chain", "up")
+    system.ip(short, "link", "set", "chain", "up")
+
+
+class Wire(systems.Limit):
+    """Client, function and server, joined by bare veth pairs."""
+
+    measures = {"pod-pod-near"}
+
+    def wire(self):
+        self.add("function")
+        for end, port in (("a", "inside"), ("b", "outside")):
+            self.cable(end, "eth0", "function", port)
+        bridge_up(self, "function", "inside", "outside")
+        self.addresses_up()
+
+    def cable(self, one, device, other, port):
+        run("ip", "link", "add", device, "netns", self.name(one), "type", "veth", "peer", "name", port, "netns",
+            self.name(other))
+
+
+class Bridges(Wire):
+    """The same by two bridges of a node: what networks for functions do without a program."""
+
+    def wire(self):
+        for short in ("host", "function"):
+            self.add(short)
+        self.sysctl("host", **{"net__bridge__bridge-nf-call-iptables": 0, "net__bridge__bridge-nf-call-ip6tables": 0})
+        for end, port in (("a", "inside"), ("b", "outside")):
+            self.cable(end, "eth0", "host", f"to-{end}")
+            self.cable("function", port, "host", port)
+            bridge = f"br-{end}"
+            self.ip("host", "link", "add", bridge, "type", "bridge")
+            for device in (f"to-{end}", port):
+                self.ip("host", "link", "set", "dev", device, "master", bridge, "up")
+            self.ip("host", "link", "set", bridge, "up")
+        bridge_up(self, "function", "inside", "outside")
+        self.addresses_up()
+
+
+class Monokube(systems.Monokube):
+    """A lab with one node. With `replicas`, a chain takes what pods of CHAINED begin through one
+    function. The client is in `namespace`."""
+
+    def __init__(self, prefix, replicas, namespace=CHAINED):
+        super().__init__(prefix)
+        self.replicas, self.namespace = replicas, namespace
+
+    def up(self):
+        self.lab("up", 1, "--pods")
+        del self.nodes["node2"]
+        self.directory = Path(f"/run/mklab-{self.prefix}")
+        self.pods = {pod: self.lab("pod", "node1", pod, "--namespace", namespace).strip()
+                     for pod, namespace in (("client", self.namespace), ("near", FREE))}
+        for number in range(self.replicas):
+            self.lab("pod", "node1", f"function-{number}", "--namespace", CHAINED, "--label", f"{FUNCTION}=bridge",
+                     "--annotation", f"{FUNCTION}-ports=Bridged")
+        self.prepare_client("client")
+        self.serve("near")
+
+    def place(self, path):
+        return {"pod-pod-near": ("client", self.pods["near"], {})}[path]
+
+    def chain(self):
+        return {"apiVersion": "networking.monokube.io/v1alpha1", "kind": "ServiceFunctionChain",
+                "metadata": {"name": "measured", "namespace": CHAINED, "uid": "measured",
+                             "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "spec": {"traffic": {"podSelector": {}, "direction": "Egress"}, "functions": [{"name": "bridge"}]}}
+
+    def set_services(self, _count):
+        if not self.replicas:
+            return
+        path = self.directory / "measured.yaml"
+        path.write_text(json.dumps(self.chain()))
+        self.lab("apply", path)
+        wait_until("the agent's tables", 30, self.is_ready)
+
+    def is_ready(self):
+        """Does each replica serve?"""
+        found = json.loads(self.lab("exec", "node1", self.binary, "chains", "-o", "json"))
+        ready = [replica for function in found[0]["functions"] for replica in function["replicas"]
+                 if replica["state"] == "serving"] if found else []
+        return len(ready) == self.replicas
+
+
+def all_systems():
+    """All systems, in the order of their turns."""
+    prefix = f"pc{os.getpid() % 100000}"
+    return {
+        "none": Monokube(f"{prefix}m", 0),
+        "beside": Monokube(f"{prefix}f", 1, FREE),
+        "chain": Monokube(f"{prefix}c", 1),
+        "chain-64": Monokube(f"{prefix}d", 64),
+        "wire": Wire(f"{prefix}w"),
+        "bridges": Bridges(f"{prefix}b"),
+    }
