@@ -99,8 +99,7 @@ class Monokube(systems.Monokube):
     def is_ready(self):
         """Does each replica serve?"""
         found = json.loads(self.lab("exec", "node1", self.binary, "chains", "-o", "json"))
-        ready = [replica for function in found[0]["functions"] for replica in function["replicas"]
-                 if replica["state"] == "serving"] if found else []
+        ready = [replica for replica in found["functions"] if replica["state"] == "serving"]
         return len(ready) == self.replicas
 
 
