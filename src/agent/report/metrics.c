@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table of metrics, and how each kind of row is written. Names follow
  * prometheus.io/docs/practices/naming. */
-#include "agent/report/metrics_internal.h"
+#include "agent/report/metrics.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "monokube/version.h"
+#include "agent/report/metrics_internal.h"
 #include "base/cleanup.h"
 #include "pod/request/calls.h"
 #include "cluster/watch/resource.h"

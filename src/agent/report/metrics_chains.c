@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/report/metrics_internal.h"
-
 #include <string.h>
 
+#include "agent/report/metrics.h"
+#include "agent/report/metrics_internal.h"
 #include "base/cleanup.h"
 
 static const char *const state_names[MK_SFC_POD_STATES] = {

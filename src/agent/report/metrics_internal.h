@@ -4,7 +4,8 @@
 #ifndef MK_AGENT_REPORT_METRICS_INTERNAL_H
 #define MK_AGENT_REPORT_METRICS_INTERNAL_H
 
-#include "agent/report/metrics.h"
+struct mk_exposition;
+struct mk_metric;
 
 void chain_replicas(const void *values, const struct mk_metric *metric, struct mk_exposition *out);
 void replica_flows(const void *values, const struct mk_metric *metric, struct mk_exposition *out);
