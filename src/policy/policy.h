@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/policy/policy.h - compile the cluster's policies and service function chains into the rows of
- * the policy tables, for the pods of this node. Pure: no I/O, no kernel, no globals. The rules: test/policy/README.md.
+/* src/policy/policy.h - compile the cluster's policies and service function chains into the rows
+ * of the policy tables, for the pods of this node. Pure: no I/O, no kernel, no globals. The rules:
+ * test/policy/README.md.
  *
  * The result is a set of rows. Each call of mk_policies_compile() brings the rows up to date with
  * what changed in the model, and reports the difference. Rows of one set or table of ports never

@@ -99,8 +99,8 @@ static bool rule_has_class(const struct set_rule *numbered, const struct class_ 
 	return false;
 }
 
-/* Rules 17 and 55: an unknown pod matches no selector, but where a Deny has selectors. A chain takes
- * it, because no flow may pass by the chain's functions until its peer is known. */
+/* Rules 17 and 55: an unknown pod matches no selector, but where a Deny has selectors. A chain
+ * takes it, because no flow may pass by the chain's functions until its peer is known. */
 static bool rule_has_unknown(const struct set_rule *numbered)
 {
 	const struct rule *rule = numbered->rule;

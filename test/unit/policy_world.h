@@ -47,8 +47,8 @@ const char *world_compare(struct policy_world *world);
 /* Check what the rows say about flows of pod a/x, @flows, separated by semicolons. A flow is "<"
  * (from) or ">" (to), perhaps "?" (the address proves nothing) or "=" (a pod reaches itself), the
  * peer's name or address, T, U, S or I with a port, "+" or "-", and what decides: A, N, B or 0 for
- * the tier, and the rule's number. "~", a tier and a number follow if audited policies deny, "@" and
- * a number if a chain takes the flow. */
+ * the tier, and the rule's number. "~", a tier and a number follow if audited policies deny, "@"
+ * and a number if a chain takes the flow. */
 void world_check(const struct policy_world *world, const char *row, const char *flows);
 /* Apply the objects of @row, compile, and check its flows and the rows. */
 struct world_row {

@@ -58,13 +58,6 @@ struct mk_function_pod {
 
 struct mk_model;
 
-/* NULL: no such object. */
-const struct mk_chain *mk_model_chain(const struct mk_model *model, const char *namespace_,
-				      const char *name);
-/* Get the function pod of this name. Returns false if there is none. */
-bool mk_model_function_pod(const struct mk_model *model, const char *namespace_, const char *name,
-			   struct mk_function_pod *pod);
-
 /* Visit all, in no particular order. @visit must not change the model. */
 void mk_model_each_chain(const struct mk_model *model,
 			 void (*visit)(void *ctx, const struct mk_chain *chain), void *ctx);

@@ -367,14 +367,6 @@ void mk_model_each_cluster_policy(const struct mk_model *model,
 		visit(ctx, &entry->object.cluster_policy);
 }
 
-const struct mk_chain *mk_model_chain(const struct mk_model *model, const char *namespace_,
-				      const char *name)
-{
-	struct policy_entry *entry = find(model, MK_KIND_CHAIN, namespace_, name);
-
-	return entry ? &entry->object.chain : NULL;
-}
-
 void mk_model_each_chain(const struct mk_model *model,
 			 void (*visit)(void *ctx, const struct mk_chain *chain), void *ctx)
 {
@@ -396,17 +388,6 @@ static struct mk_function_pod view_function(const struct mk_pod_object *pod)
 		.finished = pod->finished,
 		.host_network = pod->host_network,
 	};
-}
-
-bool mk_model_function_pod(const struct mk_model *model, const char *namespace_, const char *name,
-			   struct mk_function_pod *pod)
-{
-	struct policy_entry *entry = find(model, MK_KIND_POD, namespace_, name);
-
-	if (!entry || !find_function(model, entry))
-		return false;
-	*pod = view_function(&entry->object.pod);
-	return true;
 }
 
 void mk_model_each_function_pod(const struct mk_model *model,
