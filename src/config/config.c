@@ -105,7 +105,7 @@ static const struct setting settings[] = {
 	  "masquerade IPv6 traffic that leaves the cluster; auto: unless the node's pod CIDR is public",
 	  mk_parse_choice, FIELD(masquerade_ipv6) },
 	{ "networkPolicy", "network-policy", "MODE", "enforce", "enforce, audit or off",
-	  "network policies; audit: what they forbid passes and is reported; off: none applies, and the agent does not read them",
+	  "network policies; audit: what they forbid passes and is reported; off: none applies, and no service function chain; the agent does not read them",
 	  mk_parse_policy_mode, FIELD(policy_mode) },
 	{ "logDenied", "log-denied", "BOOL", "false", "true or false",
 	  "log a line for each flow that network policies deny: thirty at once, then one a second", mk_parse_bool, FIELD(log_denied) },
