@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "monokube/version.h"
-#include "agent/report/metrics_internal.h"
+#include "agent/report/metrics_chains.h"
 #include "base/cleanup.h"
 #include "pod/request/calls.h"
 #include "cluster/watch/resource.h"
@@ -402,6 +402,42 @@ static void rule_flows(const void *values, const struct mk_metric *metric, text 
 		if (rule->rule)
 			snprintf(number, sizeof(number), "%zu", rule->rule);
 		mk_exposition_count(out, metric->name, labels, 5, rule->packets);
+	}
+}
+
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+static void chain_replicas(const void *values, const struct mk_metric *metric, text *out)
+{
+	chain_states(out, metric->name, ((const struct mk_metrics *)values)->chain_replicas);
+}
+
+#define REPLICA_OF(replica)                                                          \
+	{ "namespace", (replica)->namespace_ }, { "function", (replica)->function }, \
+	{                                                                            \
+		"pod", (replica)->pod                                                \
+	}
+
+static void replica_flows(const void *values, const struct mk_metric *metric, text *out)
+{
+	const struct mk_metrics_family *m = values;
+
+	for (size_t i = 0; i < m->replica_count; i++) {
+		const struct mk_label labels[] = { REPLICA_OF(&m->replicas[i]) };
+
+		mk_exposition_count(out, metric->name, labels, REPLICA_LABELS,
+				    m->replicas[i].flows);
+	}
+}
+
+static void replica_counts(const void *values, const struct mk_metric *metric, text *out)
+{
+	const struct mk_metrics_family *m = values;
+
+	for (size_t i = 0; i < m->replica_count; i++) {
+		struct mk_label labels[REPLICA_LABELS + 2] = { REPLICA_OF(&m->replicas[i]) };
+
+		chain_counts(out, metric->name, metric->offset, &m->replicas[i].counters, labels);
 	}
 }
 

@@ -1,43 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/report/metrics_chains.h"
+
 #include <string.h>
 
-#include "agent/report/metrics.h"
-#include "agent/report/metrics_internal.h"
 #include "base/cleanup.h"
 
-static const char *const state_names[MK_SFC_POD_STATES] = {
-	[MK_SFC_POD_ELSEWHERE] = "elsewhere", [MK_SFC_POD_NO_PORTS] = "no-ports",
-	[MK_SFC_POD_NO_NUMBER] = "too-many",  [MK_SFC_POD_SERVING] = "serving",
-	[MK_SFC_POD_DRAINING] = "draining",   [MK_SFC_POD_KEEPS] = "not-ready-alone",
-	[MK_SFC_POD_LOST] = "not-ready",
-};
-
-void chain_replicas(const void *values, const struct mk_metric *metric, struct mk_exposition *out)
+void chain_states(struct mk_exposition *out, const char *name,
+		  const uint64_t counts[MK_SFC_POD_STATES])
 {
-	const struct mk_metrics *m = values;
+	static const char *const states[MK_SFC_POD_STATES] = {
+		[MK_SFC_POD_ELSEWHERE] = "elsewhere", [MK_SFC_POD_NO_PORTS] = "no-ports",
+		[MK_SFC_POD_NO_NUMBER] = "too-many",  [MK_SFC_POD_SERVING] = "serving",
+		[MK_SFC_POD_DRAINING] = "draining",   [MK_SFC_POD_KEEPS] = "not-ready-alone",
+		[MK_SFC_POD_LOST] = "not-ready",
+	};
 
 	for (size_t i = 0; i < MK_SFC_POD_STATES; i++)
-		if (state_names[i])
-			mk_exposition_count(out, metric->name,
-					    &(struct mk_label){ "state", state_names[i] }, 1,
-					    m->chain_replicas[i]);
+		if (states[i])
+			mk_exposition_count(out, name, &(struct mk_label){ "state", states[i] }, 1,
+					    counts[i]);
 }
 
-void replica_flows(const void *values, const struct mk_metric *metric, struct mk_exposition *out)
-{
-	const struct mk_metrics_family *m = values;
-
-	for (size_t i = 0; i < m->replica_count; i++) {
-		const struct mk_metrics_replica *replica = &m->replicas[i];
-		const struct mk_label labels[] = { { "namespace", replica->namespace_ },
-						   { "function", replica->function },
-						   { "pod", replica->pod } };
-
-		mk_exposition_count(out, metric->name, labels, 3, replica->flows);
-	}
-}
-
-static uint64_t count_of(const struct mk_sfc_counters *counters, size_t offset)
+static uint64_t count_at(const struct mk_sfc_counters *counters, size_t offset)
 {
 	uint64_t count;
 
@@ -45,31 +29,21 @@ static uint64_t count_of(const struct mk_sfc_counters *counters, size_t offset)
 	return count;
 }
 
-void replica_counts(const void *values, const struct mk_metric *metric, struct mk_exposition *out)
+void chain_counts(struct mk_exposition *out, const char *name, size_t offset,
+		  const struct mk_sfc_counters *counters,
+		  struct mk_label labels[REPLICA_LABELS + 2])
 {
+	static const size_t received = offsetof(struct mk_sfc_counters, received_packets);
 	static const char *const sides[MK_SFC_SIDES] = { "inside", "outside" };
-	static const struct {
-		const char *name;
-		size_t offset;
-	} ways[] = {
-		{ "to", 0 },
-		{ "from", offsetof(struct mk_sfc_counters, received_packets) },
-	};
-	const struct mk_metrics_family *m = values;
 
-	for (size_t i = 0; i < m->replica_count * MK_SFC_SIDES * MK_ARRAY_SIZE(ways); i++) {
-		size_t way = i % MK_ARRAY_SIZE(ways);
-		size_t side = i / MK_ARRAY_SIZE(ways) % MK_SFC_SIDES;
-		const struct mk_metrics_replica *replica =
-			&m->replicas[i / MK_ARRAY_SIZE(ways) / MK_SFC_SIDES];
-		const struct mk_label labels[] = { { "namespace", replica->namespace_ },
-						   { "function", replica->function },
-						   { "pod", replica->pod },
-						   { "side", sides[side] },
-						   { "direction", ways[way].name } };
+	for (size_t side = 0; side < MK_SFC_SIDES; side++)
+		for (size_t way = 0; way < 2; way++) {
+			size_t at = offset + way * received + side * sizeof(uint64_t);
 
-		mk_exposition_count(out, metric->name, labels, 5,
-				    count_of(&replica->counters, metric->offset + ways[way].offset +
-									 side * sizeof(uint64_t)));
-	}
+			labels[REPLICA_LABELS] = (struct mk_label){ "side", sides[side] };
+			labels[REPLICA_LABELS + 1] =
+				(struct mk_label){ "direction", way ? "from" : "to" };
+			mk_exposition_count(out, name, labels, REPLICA_LABELS + 2,
+					    count_at(counters, at));
+		}
 }
