@@ -3,6 +3,7 @@
  * changed, and checks restore what other processes change in them. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/policy/policies.h"
 #include "base/file.h"
@@ -60,6 +61,11 @@ static void policy_changed(void *ctx, const char *namespace_, const char *name)
 	mk_node_policies_mark(ctx, MK_KIND_NETWORK_POLICY, namespace_, name);
 }
 
+static void chain_changed(void *ctx, const char *namespace_, const char *name)
+{
+	mk_node_policies_mark(ctx, MK_KIND_CHAIN, namespace_, name);
+}
+
 static void on_listed(void *ctx, bool complete)
 {
 	(void)ctx;
@@ -83,6 +89,7 @@ static void follow_cluster(void)
 		.pod_changed = pod_changed,
 		.namespace_changed = namespace_changed,
 		.network_policy_changed = policy_changed,
+		.chain_changed = chain_changed,
 		.ctx = &policies,
 	};
 
@@ -136,6 +143,12 @@ static unsigned int reconcile(unsigned int times)
 static void read_files(void)
 {
 	while (policies.settled)
+		uv_run(&core.loop, UV_RUN_NOWAIT);
+}
+
+static void read_files_of_chain(void)
+{
+	while (mk_model_count(core.model, MK_KIND_CHAIN) == 0)
 		uv_run(&core.loop, UV_RUN_NOWAIT);
 }
 
@@ -224,6 +237,96 @@ START_TEST(test_off)
 }
 END_TEST
 
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+static int number; /* of the chain */
+
+static int number_of(void *ctx, const char *uid)
+{
+	ck_assert_ptr_eq(ctx, &number);
+	ck_assert_str_eq(uid, "c1a0");
+	return number;
+}
+
+static void write_chain(const char *direction)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "apiVersion: networking.monokube.io/v1alpha1\nkind: ServiceFunctionChain\n"
+		 "metadata: {namespace: shop, name: out, uid: c1a0}\n"
+		 "spec: {traffic: {podSelector: {}, direction: %s}, functions: [{name: fw}]}\n",
+		 direction);
+	write_object("chain", text);
+}
+
+/* What ADD gives the pod. */
+static struct mk_policy_expected expected(void)
+{
+	struct mk_policy_pod_key key = { .text = "7a1c" };
+	struct mk_policy_expected sets = { 0 };
+
+	ck_ok(mk_table_get(&policy_tables.expected, &key, &sets, &err));
+	return sets;
+}
+
+static void number_changes(int to)
+{
+	number = to;
+	mk_node_policies_mark(&policies, MK_KIND_CHAIN, "", "");
+	reconcile(2);
+}
+
+/* Policies wait for the numbers of chains, so that no pod seems to be in none. */
+START_TEST(test_chains)
+{
+	uint64_t five;
+
+	mk_node_policies_use_chains(&policies, number_of, &number);
+	write_chain("Egress");
+	read_files_of_chain();
+	number = -1;
+	ck_assert_uint_eq(reconcile(3), 0);
+	ck_assert_uint_eq(writes, 0);
+	ck_assert_uint_eq(policy_state_now().listed, MK_POLICY_LISTS_AWAITED);
+	number_changes(5);
+	five = expected().set[MK_POLICY_EGRESS];
+	ck_assert_uint_eq(five & MK_SET_FLAGS, MK_SET_HAS_CHAINS);
+	ck_assert_uint_eq(expected().set[MK_POLICY_INGRESS] & MK_SET_FLAGS, MK_SET_ISOLATES);
+	number_changes(6);
+	ck_assert_uint_ne(expected().set[MK_POLICY_EGRESS], five);
+	number_changes(0);
+	ck_assert_uint_eq(expected().set[MK_POLICY_EGRESS], MK_SET_OPEN);
+	number_changes(5);
+	ck_assert_uint_eq(expected().set[MK_POLICY_EGRESS], five);
+	write_chain("Ingress");
+	read_files();
+	reconcile(2);
+	ck_assert_uint_eq(expected().set[MK_POLICY_EGRESS], MK_SET_OPEN);
+	ck_assert_uint_eq(expected().set[MK_POLICY_INGRESS] & MK_SET_FLAGS,
+			  MK_SET_ISOLATES | MK_SET_HAS_CHAINS);
+}
+END_TEST
+
+/* A chain that holds pods counts as something that is listed, without any policy, and also if
+ * policies are only audited. */
+START_TEST(test_chains_alone)
+{
+	core.config.policy_mode = MK_POLICIES_AUDITED;
+	mk_node_policies_use_chains(&policies, number_of, &number);
+	ck_assert_int_eq(unlink(CLUSTER "/policy.yaml"), 0);
+	write_chain("Egress");
+	read_files_of_chain();
+	while (mk_model_count(core.model, MK_KIND_NETWORK_POLICY) > 0)
+		uv_run(&core.loop, UV_RUN_NOWAIT);
+	number_changes(5);
+	ck_assert_uint_eq(expected().set[MK_POLICY_EGRESS] & MK_SET_FLAGS, MK_SET_HAS_CHAINS);
+	ck_assert_uint_eq(policy_state_now().listed, MK_POLICY_LISTED_SOME);
+	number_changes(0);
+	ck_assert_uint_eq(policy_state_now().listed, MK_POLICY_LISTED_NONE);
+}
+END_TEST
+
 UNIT_SUITE("node_policies")
 {
 	TCase *tc = cni_case(suite, "node policies");
@@ -235,4 +338,6 @@ UNIT_SUITE("node_policies")
 	tcase_add_test(tc, test_loaded_again);
 	tcase_add_test(tc, test_emptied);
 	tcase_add_test(tc, test_off);
+	tcase_add_test(tc, test_chains);
+	tcase_add_test(tc, test_chains_alone);
 }
