@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES_MAX = 25
-LAYERED = ("agent", "agent/core", "agent/node", "agent/policy", "agent/report")
+LAYERED = ("agent", "agent/core", "agent/node", "agent/policy", "agent/report", "agent/sfc")
 
 
 def without_comments(text):

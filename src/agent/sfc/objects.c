@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/sfc/sfc_internal.h"
+#include "agent/sfc/objects.h"
 
 struct gathering {
 	struct sfc_objects *objects;
-	const struct mk_node_sfc *sfc;
+	const struct mk_core *core;
+	const struct node_ports *ports;
 	size_t chain_room, pod_room;
 };
 
@@ -91,7 +92,7 @@ static void add_pod(void *ctx, const struct mk_function_pod *pod)
 {
 	const struct gathering *gathering = ctx;
 	struct sfc_objects *objects = gathering->objects;
-	const char *node = gathering->sfc->node->core->config.node_name;
+	const char *node = gathering->core->config.node_name;
 	struct mk_sfc_pod_object *to = &objects->pods[objects->pod_count];
 	const struct sandbox_ports *ports = NULL;
 
@@ -108,7 +109,7 @@ static void add_pod(void *ctx, const struct mk_function_pod *pod)
 	};
 	memcpy(to->ips, pod->ips, sizeof(to->ips));
 	if (to->is_here)
-		ports = node_ports_of(gathering->sfc->ports, pod);
+		ports = node_ports_of(gathering->ports, pod);
 	if (ports) {
 		memcpy(to->ifindex, ports->ifindex, sizeof(to->ifindex));
 		to->mode = ports->mode;
@@ -131,10 +132,11 @@ static bool make_room(struct gathering *gathering)
 	       objects->names;
 }
 
-int objects_get(struct sfc_objects *objects, const struct mk_node_sfc *sfc, struct mk_error *err)
+int objects_get(struct sfc_objects *objects, const struct mk_core *core,
+		const struct node_ports *ports, struct mk_error *err)
 {
-	struct gathering gathering = { .objects = objects, .sfc = sfc };
-	const struct mk_model *model = sfc->node->core->model;
+	struct gathering gathering = { .objects = objects, .core = core, .ports = ports };
+	const struct mk_model *model = core->model;
 
 	*objects = (struct sfc_objects){ 0 };
 	mk_model_each_chain(model, count_chain, &gathering);

@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/sfc/sfc_internal.h"
+#include "agent/sfc/objects.h"
+#include "agent/sfc/sfc.h"
 #include "base/time.h"
 
 #define AUDIT_BUDGET 512 /* entries per look */
@@ -49,8 +50,11 @@ void mk_node_sfc_release(struct mk_node_sfc *sfc)
 		node_ports_release(sfc->ports);
 	free(sfc->ports);
 	mk_sfc_free(sfc->sfc);
+	if (sfc->said) {
+		free(sfc->said->state);
+		free(sfc->said->lacks);
+	}
 	free(sfc->said);
-	free(sfc->lacks);
 }
 
 void mk_node_sfc_changed(struct mk_node_sfc *sfc)
@@ -93,12 +97,12 @@ static int begin(struct mk_node_sfc *sfc, struct mk_error *err)
 {
 	const struct mk_core *core = sfc->node->core;
 
-	if (!sfc->ports)
-		sfc->ports = calloc(1, sizeof(*sfc->ports));
 	if (sfc->sfc)
-		return sfc->ports ? 0 : mk_error_errno(err, ENOMEM, "ports of function pods");
-	sfc->sfc = mk_sfc_new();
-	if (!sfc->sfc || !sfc->ports)
+		return 0;
+	sfc->ports = sfc->ports ?: calloc(1, sizeof(*sfc->ports));
+	sfc->said = sfc->said ?: calloc(1, sizeof(*sfc->said));
+	sfc->sfc = sfc->ports && sfc->said ? mk_sfc_new() : NULL;
+	if (!sfc->sfc)
 		return mk_error_errno(err, ENOMEM, "cannot keep service function chains");
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		if (mk_family_is_loaded(&core->families[i]))
@@ -172,7 +176,7 @@ static void look_again(struct mk_node_sfc *sfc, const struct sfc_objects *object
 /* Compute the rows from the objects of now, which the caller releases. */
 static int compile(struct mk_node_sfc *sfc, struct sfc_objects *objects, struct mk_error *err)
 {
-	int ret = objects_get(objects, sfc, err);
+	int ret = objects_get(objects, sfc->node->core, sfc->ports, err);
 
 	return ret
 		       ?: mk_sfc_compile(sfc->sfc, objects->chains, objects->chain_count,
@@ -189,7 +193,7 @@ static int write_tables(struct mk_node_sfc *sfc, struct mk_error *err)
 	sfc->settled = ret == 0;
 	if (ret == 0) {
 		look_again(sfc, &objects);
-		objects_say(sfc, &objects);
+		objects_say(&objects, sfc->said);
 		sfc->described = false;
 	}
 	objects_release(&objects);
@@ -268,7 +272,8 @@ int mk_node_sfc_describe(struct mk_node_sfc *sfc, struct mk_error *err)
 
 	if (!sfc->sfc || !sfc->settled || sfc->described)
 		return 0;
-	ret = compile(sfc, &objects, err) ?: objects_write(sfc, &objects, err);
+	ret = compile(sfc, &objects, err)
+		      ?: objects_write(&objects, sfc->sfc, sfc->node->core->config.state_dir, err);
 	objects_release(&objects);
 	sfc->described = ret == 0;
 	return ret;

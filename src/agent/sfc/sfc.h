@@ -11,18 +11,19 @@
 #include "sfc/sfc.h"
 
 struct node_ports;
+struct sfc_said;
 
 struct mk_node_sfc {
 	const struct mk_own_node *node;
 	struct mk_node_policies *policies;
 	struct mk_sfc *sfc; /* NULL: there has been no chain yet */
-	struct node_ports *ports; /* as last read; NULL: not yet */
+	struct node_ports *ports; /* as last read; NULL as long as @sfc */
 	unsigned int loads[MK_FAMILIES]; /* mk_family.loads whose tables have all rows */
 	bool settled; /* nothing changed since the tables were brought up to date */
 	bool known; /* the numbers of all chains are known */
 	uint64_t numbers; /* a hash of these */
 	bool described; /* the command line's file says what the tables have */
-	char *said, *lacks; /* as last logged */
+	struct sfc_said *said; /* NULL as long as @sfc */
 };
 
 void mk_node_sfc_init(struct mk_node_sfc *sfc, const struct mk_own_node *node,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/sfc/sfc_internal.h"
+#include "agent/sfc/objects.h"
 #include "base/log.h"
 #include "base/state_file.h"
 
@@ -43,7 +43,7 @@ static void add_name(json_object *to, const char *namespace_, const char *name)
 	add_text(to, "name", text);
 }
 
-static json_object *function_json(const struct mk_node_sfc *sfc, const struct mk_chain *chain,
+static json_object *function_json(const struct mk_sfc *sfc, const struct mk_chain *chain,
 				  const struct mk_chain_function *function)
 {
 	static const char *const hashes[] = {
@@ -52,7 +52,7 @@ static json_object *function_json(const struct mk_node_sfc *sfc, const struct mk
 	json_object *json = json_object_new_object();
 
 	add_text(json, "name", function->name);
-	add_number(json, "id", mk_sfc_function_id(sfc->sfc, chain->namespace_, function->name));
+	add_number(json, "id", mk_sfc_function_id(sfc, chain->namespace_, function->name));
 	add_text(json, "whenUnavailable", function->skips ? "Skip" : "Block");
 	add_text(json, "onLoss", function->drops_lost ? "Drop" : "Rebalance");
 	add_text(json, "hashBy", hashes[function->hash_by]);
@@ -66,11 +66,11 @@ static const char *direction_of(const struct mk_chain *chain)
 	return chain->applies[MK_POLICY_EGRESS] ? "Both" : "Ingress";
 }
 
-static json_object *chain_json(const struct mk_node_sfc *sfc, const struct mk_chain *chain)
+static json_object *chain_json(const struct mk_sfc *sfc, const struct mk_chain *chain)
 {
 	json_object *json = json_object_new_object(), *functions = json_object_new_array();
 
-	add_number(json, "id", mk_sfc_chain_id(sfc->sfc, chain->uid));
+	add_number(json, "id", mk_sfc_chain_id(sfc, chain->uid));
 	add_name(json, chain->namespace_, chain->name);
 	add_number(json, "priority", chain->priority);
 	add_text(json, "direction", direction_of(chain));
@@ -80,13 +80,13 @@ static json_object *chain_json(const struct mk_node_sfc *sfc, const struct mk_ch
 	return json;
 }
 
-static json_object *replica_json(const struct mk_node_sfc *sfc, const struct mk_sfc_pod_object *pod,
+static json_object *replica_json(const struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod,
 				 const struct mk_function_pod *of)
 {
 	json_object *json = json_object_new_object();
 
 	add_number(json, "number", pod->number);
-	add_number(json, "function", mk_sfc_function_id(sfc->sfc, pod->namespace_, pod->function));
+	add_number(json, "function", mk_sfc_function_id(sfc, pod->namespace_, pod->function));
 	add_name(json, pod->namespace_, pod->name);
 	add_text(json, "node", of->node_name ?: "");
 	add_text(json, "state", state_names[pod->state]);
@@ -94,7 +94,7 @@ static json_object *replica_json(const struct mk_node_sfc *sfc, const struct mk_
 }
 
 /* A Pod that no chain uses is of interest only while flows may still have it. */
-static json_object *all_json(const struct mk_node_sfc *sfc, const struct sfc_objects *objects)
+static json_object *all_json(const struct mk_sfc *sfc, const struct sfc_objects *objects)
 {
 	json_object *json = json_object_new_object(), *chains = json_object_new_array(),
 		    *replicas = json_object_new_array();
@@ -111,16 +111,15 @@ static json_object *all_json(const struct mk_node_sfc *sfc, const struct sfc_obj
 	return json;
 }
 
-int objects_write(const struct mk_node_sfc *sfc, const struct sfc_objects *objects,
-		  struct mk_error *err)
+int objects_write(const struct sfc_objects *objects, const struct mk_sfc *sfc,
+		  const char *state_dir, struct mk_error *err)
 {
 	const int form = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE;
 	json_object *json = all_json(sfc, objects);
 	const char *text = json_object_to_json_string_ext(json, form);
 	struct mk_state_file file;
-	int ret =
-		text ? mk_state_file_begin(&file, sfc->node->core->config.state_dir, FILE_NAME, err)
-		     : mk_error_errno(err, ENOMEM, "cannot write file '" FILE_NAME "'");
+	int ret = text ? mk_state_file_begin(&file, state_dir, FILE_NAME, err)
+		       : mk_error_errno(err, ENOMEM, "cannot write file '" FILE_NAME "'");
 
 	if (ret == 0) {
 		fprintf(file.out, "%s\n", text);
@@ -138,7 +137,7 @@ static bool lacks_ports(const struct mk_sfc_pod_object *pod)
 	return pod->state == MK_SFC_POD_NO_PORTS && pod->ready && !pod->deleting;
 }
 
-static void say_lacks(struct mk_node_sfc *sfc, const struct sfc_objects *objects)
+static void say_lacks(const struct sfc_objects *objects, struct sfc_said *said)
 {
 	const struct mk_sfc_pod_object *first = NULL;
 	size_t without_ports = 0, without_number = 0;
@@ -161,11 +160,11 @@ static void say_lacks(struct mk_node_sfc *sfc, const struct sfc_objects *objects
 			text, sizeof(text),
 			"%zu function pods of this node have no ports and do not serve, such as %s/%s: annotate their template with networking.monokube.io/function-ports, or see CHAINS.md for Multus",
 			without_ports, first->namespace_, first->name);
-	if (mk_is_news(&sfc->lacks, text) && text[0])
+	if (mk_is_news(&said->lacks, text) && text[0])
 		mk_log_warn("%s", text);
 }
 
-void objects_say(struct mk_node_sfc *sfc, const struct sfc_objects *objects)
+void objects_say(const struct sfc_objects *objects, struct sfc_said *said)
 {
 	size_t counts[MK_SFC_POD_STATES] = { 0 };
 	char text[160];
@@ -177,7 +176,7 @@ void objects_say(struct mk_node_sfc *sfc, const struct sfc_objects *objects)
 		"service function chains chains=%zu serving=%zu draining=%zu notReady=%zu elsewhere=%zu",
 		objects->chain_count, counts[MK_SFC_POD_SERVING], counts[MK_SFC_POD_DRAINING],
 		counts[MK_SFC_POD_KEEPS] + counts[MK_SFC_POD_LOST], counts[MK_SFC_POD_ELSEWHERE]);
-	if (mk_is_news(&sfc->said, text))
+	if (mk_is_news(&said->state, text))
 		mk_log_info("%s", text);
-	say_lacks(sfc, objects);
+	say_lacks(objects, said);
 }

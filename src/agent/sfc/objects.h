@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/agent/sfc/objects.h - the objects of the model that src/sfc compiles. */
+#ifndef MK_AGENT_SFC_OBJECTS_H
+#define MK_AGENT_SFC_OBJECTS_H
+
+#include "agent/sfc/ports.h"
+#include "sfc/sfc.h"
+
+/* @.._of: the model's own, by the same index. */
+struct sfc_objects {
+	struct mk_sfc_chain_object *chains;
+	const struct mk_chain **chains_of; /* in the order of precedence */
+	size_t chain_count;
+	struct mk_sfc_pod_object *pods;
+	struct mk_function_pod *pods_of;
+	size_t pod_count;
+	char *names; /* storage of UIDs that are missing */
+};
+
+/* Get them, with the @ports of this node's function pods. */
+mk_must_check int objects_get(struct sfc_objects *objects, const struct mk_core *core,
+			      const struct node_ports *ports, struct mk_error *err);
+void objects_release(struct sfc_objects *objects);
+
+/* tell.c: write file `chains.json` in @state_dir for the command line, */
+mk_must_check int objects_write(const struct sfc_objects *objects, const struct mk_sfc *sfc,
+				const char *state_dir, struct mk_error *err);
+/* and log what an operator must know, once per text. */
+struct sfc_said {
+	char *state, *lacks; /* as last logged; the owner frees them */
+};
+void objects_say(const struct sfc_objects *objects, struct sfc_said *said);
+
+#endif
