@@ -37,10 +37,4 @@ const char *mk_replica_name(const struct mk_cli_chains *chains, unsigned int num
 bool mk_replica_is_usable(const struct mk_cli_chains *chains, unsigned int number,
 			  struct mk_sfc_replica *entry);
 
-#define MK_VIA_BYTES 1024
-/* Name the replicas of @path in @buf, from client to server: "firewall-1,ids-2". Returns @buf; "":
- * no function, or the path is not known. */
-const char *mk_chain_via(const struct mk_cli_chains *chains, unsigned int path,
-			 char buf[MK_VIA_BYTES]);
-
 #endif

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/state_file.h"
 #include "cli/inspect/chains.h"
+#include "cli/inspect/view_internal.h"
 
 /* Written by the agent (src/agent/sfc). */
 #define NAMES_FILE    "chains.json"
@@ -137,8 +138,8 @@ bool mk_replica_is_usable(const struct mk_cli_chains *chains, unsigned int numbe
 	       entry->ifindex[MK_SFC_OUTSIDE];
 }
 
-const char *mk_chain_via(const struct mk_cli_chains *chains, unsigned int path,
-			 char buf[MK_VIA_BYTES])
+const char *chain_via(const struct mk_cli_chains *chains, unsigned int path,
+		      char buf[CHAIN_VIA_BYTES])
 {
 	char name[MK_CHAIN_NAME_BYTES];
 	const __u32 key = path;
@@ -148,14 +149,14 @@ const char *mk_chain_via(const struct mk_cli_chains *chains, unsigned int path,
 	buf[0] = '\0';
 	if (!path || mk_table_get(&chains->paths, &key, &entry, NULL) < 0)
 		return buf;
-	for (size_t i = 0; i < MK_SFC_PATH_FUNCTIONS && used < MK_VIA_BYTES; i++) {
+	for (size_t i = 0; i < MK_SFC_PATH_FUNCTIONS && used < CHAIN_VIA_BYTES; i++) {
 		const char *slash;
 
 		if (!entry.replica[i])
 			continue;
 		slash = strchr(mk_replica_name(chains, entry.replica[i], name), '/');
-		used += (size_t)snprintf(buf + used, MK_VIA_BYTES - used, "%s%s", used ? "," : "",
-					 slash ? slash + 1 : name);
+		used += (size_t)snprintf(buf + used, CHAIN_VIA_BYTES - used, "%s%s",
+					 used ? "," : "", slash ? slash + 1 : name);
 	}
 	return buf;
 }

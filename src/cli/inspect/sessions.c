@@ -114,7 +114,7 @@ static void add_tuple(struct json_object *to, const char *from_key, const char *
 static struct json_object *flow_json(const struct showing *showing, const struct flow *flow)
 {
 	struct json_object *object = json_object_new_object();
-	char number[16], who[MK_VIEW_WHO_BYTES], via[MK_VIA_BYTES];
+	char number[16], who[MK_VIEW_WHO_BYTES], via[CHAIN_VIA_BYTES];
 	uint64_t limit = mk_session_idle_limit_ns(flow->key->proto, flow->session->flags,
 						  flow->pair ? flow->pair->flags : 0);
 
@@ -125,7 +125,7 @@ static struct json_object *flow_json(const struct showing *showing, const struct
 	mk_put_text(object, "service", flow->service);
 	if (flow->session->to.path)
 		mk_put_text(object, "via",
-			    mk_chain_via(&showing->chains, flow->session->to.path, via));
+			    chain_via(&showing->chains, flow->session->to.path, via));
 	mk_put_text(object, "state", state_of(flow));
 	mk_put_number(object, "idleSeconds", idle_ns(showing, flow) / MK_NS_PER_S);
 	mk_put_number(object, "idleLimitSeconds", limit / MK_NS_PER_S);

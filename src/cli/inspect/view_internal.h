@@ -3,6 +3,7 @@
 #ifndef MK_CLI_INSPECT_VIEW_INTERNAL_H
 #define MK_CLI_INSPECT_VIEW_INTERNAL_H
 
+#include "cli/inspect/chains.h"
 #include "cli/inspect/policy.h"
 #include "cli/inspect/view.h"
 #include "datapath/monitor/monitor.h"
@@ -21,6 +22,12 @@ const char *view_who(const struct mk_view *view, const struct mk_addr *addr, cha
 
 /* Returns the Node that has @addr as a pod's or as its overlay address; NULL: not known. */
 const char *view_node(const struct mk_view *view, const struct mk_addr *addr);
+
+#define CHAIN_VIA_BYTES 1024
+/* Name the replicas of @path in @buf, from client to server: "firewall-1,ids-2". Returns @buf; "":
+ * no function, or the path is not known. */
+const char *chain_via(const struct mk_cli_chains *chains, unsigned int path,
+		      char buf[CHAIN_VIA_BYTES]);
 
 /* What `drops --follow` and `monitor` share, for each family: events one by one until a signal ends
  * it, printed with the current names. */

@@ -108,6 +108,7 @@ static void tell_session(struct mk_trace_story *story, const char *at, bool nat,
 	if (!trace_copy_session(story->copy, nat, tuple, &session))
 		return;
 	*tuple = session.to;
+	tuple->path = 0;
 	snprintf(entry, sizeof(entry), "%s: %s > %s", nat ? "nat_sessions" : "sessions",
 		 mk_cli_endpoint(&old.saddr, old.sport, from),
 		 mk_cli_endpoint(&old.daddr, old.dport, to));
@@ -284,7 +285,8 @@ static void tell_message(struct mk_trace_story *story, enum mk_trace_verdict ver
 void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool external,
 		const struct mk_trace_frame *out, enum mk_trace_verdict verdict)
 {
-	struct mk_tuple now = *tuple, seen;
+	struct mk_tuple now = *tuple, key, seen;
+	struct mk_trace_frame frame = *out;
 	char from[MK_ENDPOINT_STRLEN], to[MK_ENDPOINT_STRLEN];
 
 	story->reason = trace_copy_drop(story->copy);
@@ -297,7 +299,10 @@ void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool
 		tell_session(story, "nat", true, &now);
 	tell_service(story, &now, external);
 	trace_tell_policies(story);
+	key = now;
 	tell_session(story, external ? "elb" : "ilb", false, &now);
+	if (story->reason == MK_DROP_COUNT && verdict == MK_TRACE_REDIRECT)
+		trace_tell_chains(story, &key, &frame, &verdict);
 	if (story->reason != MK_DROP_COUNT) {
 		tell_drop(story, verdict == MK_TRACE_REDIRECT);
 		return;
@@ -310,7 +315,7 @@ void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool
 	} else {
 		tell_redirect(story, &now);
 	}
-	if (trace_frame_read(out, &seen))
+	if (trace_frame_read(&frame, &seen))
 		trace_step(story, "packet", NULL, "as it goes on: %s > %s",
 			   mk_cli_endpoint(&seen.saddr, seen.sport, from),
 			   mk_cli_endpoint(&seen.daddr, seen.dport, to));

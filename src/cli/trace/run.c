@@ -307,7 +307,9 @@ static const char *const shared[] = { "frontends",     "service_backends",
 				      "links",	       "uplinks",
 				      "policy_state",  "pod_policies",
 				      "policy_peers",  "policy_identities",
-				      "policy_blocks", "policy_ports" };
+				      "policy_blocks", "policy_ports",
+				      "sfc_chains",    "sfc_functions",
+				      "sfc_replicas",  "sfc_ports" };
 
 static int share(struct bpf_map *map, const struct mk_view *view, struct mk_error *err)
 {
@@ -355,8 +357,8 @@ static int prepare_maps(struct bpf_object *object, const struct mk_view *view, s
  * loopback device a packet goes on to the host's hook. */
 static void choose_programs(struct mk_object *object, const char *entry)
 {
-	static const char *const chain[] = { "router", "elb",	"open", "policy",
-					     "nat",    "error", "ndp" };
+	static const char *const chain[] = { "router",	 "elb",	     "open", "policy", "sfc",
+					     "sfc_open", "sfc_port", "nat",  "error",  "ndp" };
 
 	for (size_t i = 0; i < mk_object_program_count(object); i++) {
 		const char *name = mk_programs[i].name;
@@ -429,6 +431,30 @@ static int copy_entry(struct mk_trace_copy *copy, const struct mk_view *view, in
 	return ret < 0 ? ret : 1;
 }
 
+static int copy_map_fd(const struct mk_trace_copy *copy, const char *name, struct mk_table *table,
+		       struct mk_error *err)
+{
+	int fd = mk_object_map(copy->object, name, err);
+
+	return fd < 0 ? fd : mk_table_init(table, name, fd, err);
+}
+
+/* A path that is gone meanwhile is chosen again, as by the programs. */
+static int copy_path(struct mk_trace_copy *copy, const struct mk_view *view, uint16_t id,
+		     struct mk_error *err)
+{
+	cleanup_table struct mk_table pinned = { 0 };
+	struct mk_sfc_path path;
+	struct mk_table table;
+	const __u32 key = id;
+	int ret = mk_table_open(&pinned, view->dir, "sfc_paths", sizeof(key), sizeof(path), err);
+
+	ret = ret ?: copy_map_fd(copy, "sfc_paths", &table, err);
+	if (ret < 0 || mk_table_get(&pinned, &key, &path, NULL) < 0)
+		return ret;
+	return mk_table_put(&table, &key, &path, err);
+}
+
 /* Copy both entries of the pair, from the established or the new sessions; *@to is the other
  * side. */
 static int copy_pair(struct mk_trace_copy *copy, const struct mk_view *view, int index,
@@ -438,9 +464,12 @@ static int copy_pair(struct mk_trace_copy *copy, const struct mk_view *view, int
 	struct mk_tuple pair;
 	int ret = copy_entry(copy, view, index, key, &session, err);
 
+	if (ret > 0 && session.to.path && copy_path(copy, view, session.to.path, err) < 0)
+		return -EINVAL;
 	if (ret <= 0)
 		return ret;
 	*to = session.to;
+	to->path = 0;
 	pair = (struct mk_tuple){ .saddr = to->daddr,
 				  .daddr = to->saddr,
 				  .sport = to->dport,
@@ -517,6 +546,15 @@ int trace_copy_run(struct mk_trace_copy *copy, const char *program, int ifindex,
 		   : opts.retval == TC_ACT_SHOT	  ? MK_TRACE_DROP
 						  : MK_TRACE_PASS;
 	return 0;
+}
+
+bool trace_copy_path(const struct mk_trace_copy *copy, uint16_t id, struct mk_sfc_path *path)
+{
+	const __u32 key = id;
+	struct mk_table table;
+
+	return copy_map_fd(copy, "sfc_paths", &table, NULL) == 0 &&
+	       mk_table_get(&table, &key, path, NULL) == 0;
 }
 
 bool trace_copy_way(const struct mk_trace_copy *copy, struct mk_way *way)

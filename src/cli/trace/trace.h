@@ -12,6 +12,7 @@
 
 #include <json-c/json.h>
 
+#include "monokube/sfc.h"
 #include "cli/inspect/view.h"
 
 enum mk_trace_place {
@@ -78,6 +79,8 @@ mk_must_check int trace_copy_run(struct mk_trace_copy *copy, const char *program
 /* Get the session of @tuple from the copies' session tables, or, with @nat, from those of NAT. */
 bool trace_copy_session(const struct mk_trace_copy *copy, bool nat, const struct mk_tuple *tuple,
 			struct mk_session *session);
+/* Get path @id from the copy's table of paths. */
+bool trace_copy_path(const struct mk_trace_copy *copy, uint16_t id, struct mk_sfc_path *path);
 /* Get the answer of the host's routing. Returns false if it was not asked. */
 bool trace_copy_way(const struct mk_trace_copy *copy, struct mk_way *way);
 /* Returns the reason of the drop, enum mk_drop_reason; MK_DROP_COUNT: not dropped. */
@@ -106,6 +109,10 @@ void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool
 		const struct mk_trace_frame *out, enum mk_trace_verdict verdict);
 /* Add steps for what network policies decided (policy.c). */
 void trace_tell_policies(struct mk_trace_story *story);
+/* Add steps for the functions that the packet of session @key passes (chain.c). @frame and
+ * *@verdict become what comes out of the last one. */
+void trace_tell_chains(struct mk_trace_story *story, const struct mk_tuple *key,
+		       struct mk_trace_frame *frame, enum mk_trace_verdict *verdict);
 /* Add steps for how a packet for @tuple gets to the other node: route, neighbour, FDB. */
 void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tuple);
 
