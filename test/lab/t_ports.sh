@@ -82,18 +82,7 @@ inline()
 {
 	lab pod node1 inline --annotation $PORTS=Inline --annotation networking.monokube.io/function-interfaces=lan0,wan0 >/dev/null
 	expect_match "MTU" "mtu $(on node1 jq -r '.plugins[0].mtu' /etc/cni/net.d/10-monokube.conflist) " "$(on inline ip link show lan0)"
-	on inline python3 -c '
-import select, socket
-ends = [socket.socket(socket.AF_PACKET, socket.SOCK_RAW) for _ in range(2)]
-for end, device in zip(ends, ("lan0", "wan0")):
-    end.bind((device, 3))
-    end.setblocking(False)
-print("running", flush=True)
-while True:
-    for end in select.select(ends, [], [])[0]:
-        frame, (_, _, kind, *_) = end.recvfrom(65536)
-        if kind != socket.PACKET_OUTGOING:
-            ends[end is ends[0]].send(frame)' >"$TMP/moves" 2>&1 &
+	on inline "$HERE/mover.py" lan0 wan0 >"$TMP/moves" 2>&1 &
 	wait_for 10 grep running "$TMP/moves"
 	local before
 	before=$(dropped)

@@ -1,0 +1,389 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_chains.sh - service function chains on one node, with functions that are Debian's own: nftables
+# with connection tracking in a bridge, and a program between two bare ports. Replicas come, end, and
+# are killed under open flows.
+#
+#   node1: shop/client, shop/web, free/stranger, functions in inspection; world serves outside
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/load.sh
+. "$HERE/lib/load.sh"
+
+PREFIX=networking.monokube.io
+ADDRESS=$(by_family ipv4_addr ipv6_addr)
+IP=$(by_family ip ip6)
+OPEN_PORT=8080 DENIED_PORT=8081
+LOAD_PORTS=(7001 7002 7003 7004 7005 7006)
+
+explain()
+{
+	on node1 "$MK_BIN" chains || true
+	on node1 "$MK_BIN" drops
+	lab log node1 | tail -n 5
+}
+
+# ---- functions
+
+# function_pod NAME FUNCTION MODE
+function_pod()
+{
+	lab pod node1 "$1" --namespace inspection --label "$PREFIX/function=$2" --annotation "$PREFIX/function-ports=$3" >/dev/null
+}
+
+# Rules of a stateful firewall, for table FAMILY. It notes flows by the client's port.
+firewall_rules()
+{
+	cat <<-END
+		table $1 fw {
+			set out { type $ADDRESS . inet_service; flags dynamic; size 65535; }
+			set in { type $ADDRESS . inet_service; flags dynamic; size 65535; }
+			counter outward { }
+			counter inward { }
+			counter denied { }
+			chain forward {
+				type filter hook forward priority 0; policy accept;
+				ct state invalid counter name denied drop
+				ct state new th dport $DENIED_PORT counter name denied drop
+				ct direction original counter name outward
+				ct direction reply counter name inward
+				ct direction original meta l4proto { tcp, udp } add @out { $IP saddr . th sport }
+				ct direction reply meta l4proto { tcp, udp } add @in { $IP daddr . th dport }
+			}
+		}
+	END
+}
+
+# Kernels without connection tracking in family bridge have bridge-nf-call-iptables.
+firewall()
+{
+	function_pod "$1" firewall Bridged
+	firewall_rules bridge >"$TMP/rules"
+	if on "$1" nft -f "$TMP/rules" 2>"$TMP/nft"; then
+		echo bridge >"$TMP/nft-family"
+		return
+	fi
+	on "$1" sysctl -qw net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1
+	firewall_rules "$IP" >"$TMP/rules"
+	on "$1" nft -f "$TMP/rules"
+	echo "$IP" >"$TMP/nft-family"
+}
+counted() { on "$1" nft -j list counter "$(<"$TMP/nft-family")" fw "$2" | jq '.nftables[] | select(.counter).counter.packets'; }
+flows_of() { on "$1" nft -j list set "$(<"$TMP/nft-family")" fw "$2" | jq -rc '.nftables[] | select(.set).set.elem // [] | .[] | (.elem.val // .).concat // .concat | join(" ")' | sort; }
+
+mover()
+{
+	local name=$1
+	function_pod "$name" "$2" Inline
+	on "$name" "$HERE/mover.py" inside outside "${@:3}" >"$TMP/moves.$name" 2>&1 &
+	wait_for 10 grep running "$TMP/moves.$name"
+}
+
+# ---- chains
+
+# chain FUNCTIONS [MORE]: a list; MORE of spec.traffic
+chain()
+{
+	cat <<-END | apply chain
+		---
+		apiVersion: $PREFIX/v1alpha1
+		kind: ServiceFunctionChain
+		metadata: {name: shop-egress, namespace: inspection}
+		spec:
+		  traffic:
+		    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}
+		    podSelector: {}
+		    direction: Egress
+		    ${2:-}
+		  functions: $1
+	END
+}
+no_chain() { lab delete "$TMP/chain.yaml" >/dev/null; }
+
+replicas() { on node1 "$MK_BIN" chains -o json | jq "[.functions[] | select(.function == \"$1\" and .state == \"$2\")] | length"; }
+serve_now() { expect_eq "replicas of $1 that serve" "$2" "$(replicas "$1" serving)"; }
+# packets FUNCTION COLUMN: over all of its replicas
+packets() { on node1 "$MK_BIN" chains -o json | jq "[.functions[] | select(.function == \"$1\").$2 // 0] | add"; }
+
+try() { on "$1" "$HERE/echo.py" ask tcp "$2" --timeout 0.4; }
+denied_to() { expect_eq "$2 from $1" timeout "$(try "$1" "$2" || true)"; }
+
+# ---- rows
+
+through_firewall()
+{
+	local before
+	firewall firewall-1
+	chain '[{name: firewall}]'
+	wait_for 10 serve_now firewall 1
+	wait_for 10 denied_to client "$(with_port "$WORLD" $DENIED_PORT)"
+	ask client tcp "$(with_port "$WORLD" $OPEN_PORT)" --size 20000 --want 50000
+	ask client udp "$(with_port "$WORLD" $OPEN_PORT)"
+	ask client tcp "$(with_port "$VIP" 80)"
+	on client ping -c 1 -W 2 "$WORLD"
+	before=$(counted firewall-1 denied)
+	denied_to client "$(with_port "$WORLD" $DENIED_PORT)"
+	(($(counted firewall-1 denied) > before))
+	(($(counted firewall-1 outward) > 10 && $(counted firewall-1 inward) > 10))
+	expect_eq "flows inward" "$(flows_of firewall-1 out)" "$(flows_of firewall-1 in)"
+	# the datapath counts segments, nftables unfinished large packets
+	(($(packets firewall toInside) > $(packets firewall fromOutside)))
+	(($(packets firewall fromOutside) >= $(counted firewall-1 outward) && $(packets firewall fromInside) >= $(counted firewall-1 inward)))
+}
+
+not_taken()
+{
+	try stranger "$(with_port "$WORLD" $DENIED_PORT)"
+	expect_eq "from its own node" web "$(ask node1 tcp "$(with_port "$WEB" $DENIED_PORT)" | cut -d ' ' -f 1)"
+	chain '[{name: firewall}]' 'peers: [{outside: true}]'
+	wait_for 10 try client "$(with_port "$WEB" $DENIED_PORT)"
+	denied_to client "$(with_port "$WORLD" $DENIED_PORT)"
+	chain '[{name: firewall}]' "ports: [{protocol: TCP, port: $OPEN_PORT}]"
+	wait_for 10 try client "$(with_port "$WORLD" $DENIED_PORT)"
+	chain '[{name: firewall}]'
+	wait_for 10 denied_to client "$(with_port "$WORLD" $DENIED_PORT)"
+}
+
+# The first function is next to the pod: what it drops, the second one never sees.
+in_order()
+{
+	local before
+	mover ids-1 ids
+	chain '[{name: firewall}, {name: ids}]'
+	wait_for 10 serve_now ids 1
+	wait_for 10 passes_ids
+	before=$(packets ids toInside)
+	denied_to client "$(with_port "$WORLD" $DENIED_PORT)"
+	expect_eq "denied packets at ids" "$before" "$(packets ids toInside)"
+	chain '[{name: ids}, {name: firewall}]'
+	wait_for 10 denied_after_ids
+	expect_eq "the path of a flow" client "$(ask client tcp "$(with_port "$WORLD" $OPEN_PORT)" >/dev/null && on node1 "$MK_BIN" sessions -o json |
+		jq -r 'map(select(.via == "ids-1,firewall-1").who)[0]' | sed 's|.*/||')"
+	traced
+	lab rm ids-1
+	chain '[{name: firewall}]'
+	wait_for 10 serve_now ids 0
+}
+# A trace passes both functions without a packet, and counts nowhere.
+traced()
+{
+	local said before
+	before=$(packets ids toInside)
+	said=$(on node1 "$MK_BIN" trace shop/client "$WORLD" $OPEN_PORT)
+	expect_match "trace" 'sfc +chain inspection/shop-egress: to pod inspection/ids-1 by its port inside.*sfc_port +chain inspection/shop-egress: to pod inspection/firewall-1 by its port inside.*leaves the chain.*outside of the cluster.*forwarded' "${said//$'\n'/ }"
+	expect_eq "packets" "$before" "$(packets ids toInside)"
+}
+passes_ids()
+{
+	local before
+	before=$(packets ids fromOutside)
+	ask client tcp "$(with_port "$WORLD" $OPEN_PORT)"
+	(($(packets ids fromOutside) > before))
+}
+denied_after_ids()
+{
+	local before
+	before=$(packets ids toInside)
+	denied_to client "$(with_port "$WORLD" $DENIED_PORT)"
+	(($(packets ids toInside) > before))
+}
+
+broken_of() { grep -E '^(broken|lost)' "$TMP/load.$1" || true; }
+load_world() { load "$1" client "${LOAD_PORTS[@]/#/$(with_port "$WORLD" '')}"; }
+# A stateful firewall sees both directions of each of its flows, and no flow is in two replicas.
+symmetric()
+{
+	local replica all=''
+	for replica in "$@"; do
+		expect_eq "flows of $replica inward" "$(flows_of "$replica" out)" "$(flows_of "$replica" in)"
+		all+=$(flows_of "$replica" out)$'\n'
+	done
+	expect_eq "flows in two replicas" "" "$(sort <<<"$all" | sed '/^$/d' | uniq -d)"
+}
+
+scaled()
+{
+	load_world old
+	firewall firewall-2
+	firewall firewall-3
+	wait_for 10 serve_now firewall 3
+	load_world new
+	sleep 1
+	symmetric firewall-1 firewall-2 firewall-3
+	lab state firewall-2 ending
+	lab state firewall-3 ending
+	wait_for 10 serve_now firewall 1
+	sleep 1
+	stop_load
+	expect_eq "old flows" "" "$(broken_of old)"
+	expect_eq "new flows" "" "$(broken_of new)"
+	symmetric firewall-1 firewall-2 firewall-3
+	(($(flows_of firewall-2 out | wc -l) + $(flows_of firewall-3 out | wc -l) > 0))
+	flows_of firewall-2 out >"$TMP/before"
+	for _ in {1..20}; do
+		ask client tcp "$(with_port "$WORLD" $OPEN_PORT)"
+	done
+	expect_eq "new flows of a replica that ends" "$(<"$TMP/before")" "$(flows_of firewall-2 out)"
+	lab rm firewall-2
+	lab rm firewall-3
+	ask client tcp "$(with_port "$WORLD" $OPEN_PORT)"
+}
+
+unavailable()
+{
+	local before
+	before=$(drop_count node1 SFC_UNAVAILABLE)
+	chain '[{name: firewall}, {name: absent}]'
+	wait_for 10 denied_to client "$(with_port "$WORLD" $OPEN_PORT)"
+	(($(drop_count node1 SFC_UNAVAILABLE) > before))
+	expect_status 1 on node1 "$MK_BIN" chains
+	chain '[{name: firewall}, {name: absent, whenUnavailable: Skip}]'
+	wait_for 10 try client "$(with_port "$WORLD" $OPEN_PORT)"
+	denied_to client "$(with_port "$WORLD" $DENIED_PORT)"
+	expect_status 0 on node1 "$MK_BIN" chains
+	lab state firewall-1 unready
+	wait_for 10 denied_to client "$(with_port "$WORLD" $OPEN_PORT)"
+	lab state firewall-1 ready
+	wait_for 10 try client "$(with_port "$WORLD" $OPEN_PORT)"
+}
+
+# flows of the load whose path is REPLICA, as load.py names them
+udp_by() { on node1 "$MK_BIN" sessions -o json | jq -r ".[] | select(.protocol == \"UDP\" and .via == \"$1\") | .to" | sed 's/^/udp:/' | sort; }
+lost_of() { grep -E '^lost' "$TMP/load.$1" | cut -d ' ' -f 3 | sort -u || true; }
+
+# Two bridges without rules: no function state is lost with a replica.
+killed()
+{
+	local dead
+	function_pod plain-1 plain Bridged
+	function_pod plain-2 plain Bridged
+	chain '[{name: plain}]'
+	wait_for 10 serve_now plain 2
+	wait_for 10 try client "$(with_port "$WORLD" $DENIED_PORT)"
+	load_world kill
+	wait_for 10 used_both
+	udp_by plain-1 >"$TMP/of-1"
+	udp_by plain-2 >"$TMP/of-2"
+	lab rm plain-1
+	wait_for 10 all_by plain-2
+	sleep 1
+	stop_load
+	expect_eq "broken connections" "" "$(grep -E '^broken' "$TMP/load.kill" || true)"
+	dead=$(comm -12 <(lost_of kill) "$TMP/of-2")
+	expect_eq "lost datagrams of the other replica" "" "$dead"
+	lab rm plain-2
+}
+used_both() { [[ $(udp_by plain-1) && $(udp_by plain-2) ]]; }
+all_by() { (($(udp_by "$1" | wc -l) >= ${#LOAD_PORTS[@]})); }
+
+no_agent()
+{
+	function_pod plain-3 plain Bridged
+	function_pod plain-4 plain Bridged
+	chain '[{name: plain}]'
+	wait_for 10 serve_now plain 2
+	wait_for 10 try client "$(with_port "$WORLD" $DENIED_PORT)"
+	lab agent kill node1
+	without_agent
+	lab agent start node1
+	wait_for 10 serve_now plain 1
+	try client "$(with_port "$WORLD" $DENIED_PORT)"
+	lab rm plain-4
+}
+without_agent()
+{
+	load_world dead
+	wait_for 10 used_of_dead
+	lab rm plain-3
+	wait_for 10 all_by plain-4
+	expect_eq "new flows without an answer" "" "$(tries 20 | grep -v '^world ' || true)"
+	stop_load
+	expect_eq "broken connections" "" "$(grep -E '^broken' "$TMP/load.dead" || true)"
+	expect_match "state of the removed replica" 'plain-3 +node1 +gone' "$(on node1 "$MK_BIN" chains)"
+}
+tries() { for _ in $(seq "$1"); do try client "$(with_port "$WORLD" $DENIED_PORT)" || true; done; }
+used_of_dead() { [[ $(udp_by plain-3) && $(udp_by plain-4) ]]; }
+
+# Whatever a function sends goes nowhere, unless it is a packet of its flows.
+hostile()
+{
+	local forged reflected
+	mover mirror-1 mirror reflect
+	chain '[{name: mirror}]'
+	wait_for 10 serve_now mirror 1
+	reflected=$(drop_count node1 SFC_REFLECTED)
+	wait_for 10 denied_to client "$(with_port "$WORLD" $OPEN_PORT)"
+	(($(drop_count node1 SFC_REFLECTED) > reflected))
+	forged=$(drop_count node1 SFC_FORGED)
+	send_udp mirror-1 outside "$CLIENT" "$WORLD"
+	send_udp mirror-1 outside "$FAR" "$WORLD"
+	send_udp mirror-1 inside "$WORLD" "$CLIENT"
+	wait_for 5 forged_since $((forged + 3))
+	lab rm mirror-1
+}
+forged_since() { (($(drop_count node1 SFC_FORGED) >= $1)); }
+
+# send_udp POD PORT SOURCE DESTINATION: a datagram that belongs to no flow
+send_udp()
+{
+	on "$1" python3 -c '
+import ipaddress, socket, struct, sys
+device, source, dest = sys.argv[1], *map(ipaddress.ip_address, sys.argv[2:4])
+def check(data):
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    total = (total & 0xffff) + (total >> 16)
+    return ~(total + (total >> 16)) & 0xffff
+if source.version == 4:
+    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 46, 1, 0, 64, 17, 0, source.packed, dest.packed)
+    head = b"\x08\0" + head[:10] + struct.pack("!H", check(head)) + head[12:]
+else:
+    head = b"\x86\xdd" + struct.pack("!IHBB16s16s", 6 << 28, 26, 17, 64, source.packed, dest.packed)
+sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+sock.bind((device, 0))
+sock.send(bytes.fromhex("024d0a000001024d0a000002") + head + struct.pack("!HHHH", 4000, 53, 26, 0) + bytes(18))
+' "${@:2}"
+}
+
+deleted()
+{
+	local before
+	chain '[{name: firewall}]'
+	wait_for 10 denied_to client "$(with_port "$WORLD" $DENIED_PORT)"
+	load_world direct
+	no_chain
+	wait_for 10 try client "$(with_port "$WORLD" $DENIED_PORT)"
+	before=$(counted firewall-1 outward)
+	try client "$(with_port "$WORLD" $OPEN_PORT)"
+	sleep 0.3
+	expect_eq "packets by the firewall" "$before" "$(counted firewall-1 outward)"
+	stop_load
+	expect_eq "open flows" "" "$(broken_of direct)"
+	expect_eq "chains" "" "$(on node1 "$MK_BIN" chains -o json | jq -r '.functions[].chain')"
+}
+
+lab up 1 --pods
+cat <<END | apply namespaces
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {kubernetes.io/metadata.name: shop, $PREFIX/chained-by: inspection}}
+END
+CLIENT=$(lab pod node1 client --namespace shop)
+WEB=$(lab pod node1 web --namespace shop)
+lab pod node1 stranger --namespace free >/dev/null
+serve web web --tcp $OPEN_PORT --tcp $DENIED_PORT
+serve world world --tcp $OPEN_PORT --udp $OPEN_PORT --tcp $DENIED_PORT "${LOAD_PORTS[@]/#/--udp=}" "${LOAD_PORTS[@]/#/--tcp=}"
+service_yaml web web "$VIP" "{port: 80, targetPort: $OPEN_PORT}" | sed 's/metadata: {/&namespace: shop, /' | apply services
+wait_for 10 ask client tcp "$(with_port "$VIP" 80)"
+
+check "a chained pod reaches servers and a Service by the firewall, which denies a port" through_firewall
+check "without consent, from the node itself, other peers and ports: not taken" not_taken
+check "two functions, in both orders" in_order
+check "1, 3 and 1 replicas under open flows: none breaks, both directions are in one replica" scaled
+check "no replica: Block blocks, Skip passes by" unavailable
+check "a replica is killed: its flows go on by the other one, whose flows lose nothing" killed
+check "no agent: flows go on, and a replica that is removed gets no packet" no_agent
+check "forged and reflected packets are counted" hostile
+check "without the chain, traffic goes directly" deleted
+finish
