@@ -431,7 +431,9 @@ START_TEST(test_release)
 		return;
 	ck_assert_uint_eq(mk_sfc_rows(sfc)->chains[chain].uid_hash, 0);
 	compile();
-	now_ns += S;
+	now_ns += S - 1;
+	ck_assert_uint_eq(release(), 0);
+	now_ns += 1;
 	ck_assert_uint_eq(release(), 1); /* the function */
 	ck_assert(!mk_sfc_has_gone(sfc));
 	add_chain("b", "ids", NULL);
