@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "cli/inspect/chains.h"
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
 #include "datapath/policy/names.h"
@@ -209,10 +210,10 @@ static void add_log(struct report *report)
 
 static void add_files(struct report *report, const struct mk_record *record)
 {
-	static const char *const names[] = { MK_RECORD_NAME,	  MK_SETTINGS_NAME,
-					     MK_AGENT_STATE,	  MK_SYSCTLS_FILE,
-					     MK_NAMES_FILE,	  MK_NAMES_FILE_IPV6,
-					     MK_POLICY_NAMES_FILE };
+	static const char *const names[] = { MK_RECORD_NAME,	   MK_SETTINGS_NAME,
+					     MK_AGENT_STATE,	   MK_SYSCTLS_FILE,
+					     MK_NAMES_FILE,	   MK_NAMES_FILE_IPV6,
+					     MK_POLICY_NAMES_FILE, MK_CHAIN_NAMES_FILE };
 	char path[PATH_MAX + 32];
 	struct utsname kernel;
 	char text[256];

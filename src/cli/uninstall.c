@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/netlink/netlink.h"
+#include "cli/inspect/chains.h"
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
 #include "cluster/api/clock.h"
@@ -105,6 +106,7 @@ static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
 		MK_LOCK_GATE,	     MK_LOCK_DATAPATH,	 MK_LOCK_RUNTIME,      MK_LOCK_DROPS,
 		MK_LOCK_HOST_PORTS,  MK_NAMES_FILE,	 MK_NODE_NAMES_FILE,   MK_API_CLOCK_FILE,
 		MK_NODE_OBJECT_NAME, MK_NAMES_FILE_IPV6, MK_POLICY_NAMES_FILE, MK_POLICY_KEY_FILE,
+		MK_CHAIN_NAMES_FILE,
 	};
 	char path[PATH_MAX + 32];
 	int ret;

@@ -7,8 +7,6 @@
 #include "cli/inspect/chains.h"
 #include "cli/inspect/view_internal.h"
 
-/* Written by the agent (src/agent/sfc). */
-#define NAMES_FILE    "chains.json"
 #define NAMES_VERSION 1
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -27,7 +25,7 @@ static int read_names(struct mk_cli_chains *chains, struct mk_error *err)
 {
 	cleanup_free char *text = NULL;
 	json_object *version;
-	int ret = mk_state_file_read(chains->view->state_dir, NAMES_FILE, &text, err);
+	int ret = mk_state_file_read(chains->view->state_dir, MK_CHAIN_NAMES_FILE, &text, err);
 
 	if (ret <= 0)
 		return ret;
@@ -37,7 +35,7 @@ static int read_names(struct mk_cli_chains *chains, struct mk_error *err)
 		return mk_error_set(
 			err, EPROTO,
 			"file '%s' in '%s' is not of version %d: use the binary of the agent that wrote it",
-			NAMES_FILE, chains->view->state_dir, NAMES_VERSION);
+			MK_CHAIN_NAMES_FILE, chains->view->state_dir, NAMES_VERSION);
 	return 0;
 }
 
