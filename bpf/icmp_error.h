@@ -23,19 +23,6 @@ icmp_error_session(struct __sk_buff *skb, struct session_tables tables, const st
 	return session ?: bpf_map_lookup_elem(tables.young, key);
 }
 
-/* Is the ICMP error about a flow that a chain takes? Then @hit is the flow's session. */
-static __always_inline int icmp_error_has_path(struct __sk_buff *skb, const struct packet *pkt,
-					       struct session_hit *hit)
-{
-	struct scratch *room = scratch_of_this_cpu();
-	struct mk_session *session;
-	struct mk_tuple key;
-	__u64 created_ns;
-
-	session = room ? icmp_error_session(skb, SERVICE_SESSIONS, pkt, room, &key) : NULL;
-	return session && session->to.path && session_read(session, hit, &created_ns) == 0;
-}
-
 /* Translate an ICMP error. It travels against the quoted packet, so its session is found by the
  * quoted tuple, reversed. The router that sends the error is not part of the session: its address
  * is kept, unless it is the address that the session hides. Returns 0, or -1 if the translation

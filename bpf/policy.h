@@ -5,6 +5,7 @@
 #define MK_BPF_POLICY_H
 
 #include "chain.h"
+#include "icmp_error.h"
 #include "open.h"
 #include "scratch.h"
 
@@ -182,6 +183,21 @@ static __always_inline void note_seen(const struct packet *pkt,
 		*(volatile __u16 *)&session->to.path = request->to.path;
 		*(volatile __u16 *)&session->policy_seen = request->policy_seen;
 	}
+}
+
+/* Is the ICMP error about a flow that a chain takes? Then @hit is the flow's session. */
+static __always_inline int icmp_error_has_path(struct __sk_buff *skb, const struct packet *pkt,
+					       struct session_hit *hit)
+{
+	struct scratch *room = scratch_of_this_cpu();
+	struct mk_session *session;
+	struct mk_tuple key;
+	__u64 created_ns;
+
+	if (!policies_are_on()) /* then no pod has a chain */
+		return 0;
+	session = room ? icmp_error_session(skb, SERVICE_SESSIONS, pkt, room, &key) : NULL;
+	return session && session->to.path && session_read(session, hit, &created_ns) == 0;
 }
 
 /* Is the ICMP error @pkt about no known flow, and does it concern a guarded pod? Errors that this

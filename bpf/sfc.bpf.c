@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/sfc.bpf.c - service function chains. Program `sfc` takes a packet whose flow has a path to the
- * first function. Program `sfc_port`, at the host's ends of the functions' ports, takes it from a
- * function to the next one, or out of the chain.
+/* bpf/sfc.bpf.c - service function chains. Program `sfc` takes a packet whose flow has a path to
+ * the first function. Program `sfc_port`, at the host's ends of the functions' ports, takes it from
+ * a function to the next one, or out of the chain.
  *
  * Functions see the real addresses: packets of the client after translation, answers before it. An
  * ICMP error goes as the packets of its direction do. Before `sfc`, `ilb` or `elb` has found and

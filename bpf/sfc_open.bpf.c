@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* bpf/sfc_open.bpf.c - the path of a flow that chains take. Program `policy` has found the chains
- * (room->flow.chain). A new flow gets a path, then a session that names it. A known flow keeps the
- * replicas that it has; it gets another one for each replica that is lost. Program `sfc` then takes
- * the packet along. */
+ * (room->flow.chain). A new flow gets a path, then by program `sfc_session` a session that names it. A
+ * known flow keeps the replicas that it has; it gets another one for each replica that is lost.
+ * Program `sfc` then takes the packet along. */
 #include "open_flow.h"
 #include "policy.h"
 #include "sfc.h"
@@ -250,6 +250,27 @@ SEC("tc")
 int sfc_open(struct __sk_buff *skb)
 {
 	struct scratch *room = scratch_of_this_cpu();
+	struct chain_ctx ctx;
+	struct packet pkt;
+	int ret = chain_packet(skb, &ctx, &pkt);
+
+	if (ret != MK_GO_ON || !room)
+		return drop(skb, ctx.hook, MK_DROP_TRUNCATED, &pkt.tuple);
+	ret = choose_path(&ctx, &pkt, room);
+	if (ret != MK_GO_ON)
+		return refuse_flow(skb, &ctx, &pkt, room, ret);
+	if (ctx.opens != CHAIN_FOLLOWS)
+		return chain_next(skb, &ctx, &pkt, MK_PROG_SFC_SESSION);
+	note_seen(&pkt, &room->request);
+	return chain_next(skb, &ctx, &pkt, MK_PROG_SFC);
+}
+
+/* Open the session of a new flow that has got its path. A program of its own: before Linux 6.12 the
+ * verifier would walk it once for many ways through sfc_open's loops. */
+SEC("tc")
+int sfc_session(struct __sk_buff *skb)
+{
+	struct scratch *room = scratch_of_this_cpu();
 	struct session_request *request;
 	struct chain_ctx ctx;
 	struct packet pkt;
@@ -258,13 +279,6 @@ int sfc_open(struct __sk_buff *skb)
 	if (ret != MK_GO_ON || !room)
 		return drop(skb, ctx.hook, MK_DROP_TRUNCATED, &pkt.tuple);
 	request = &room->request;
-	ret = choose_path(&ctx, &pkt, room);
-	if (ret != MK_GO_ON)
-		return refuse_flow(skb, &ctx, &pkt, room, ret);
-	if (ctx.opens == CHAIN_FOLLOWS) {
-		note_seen(&pkt, request);
-		return chain_next(skb, &ctx, &pkt, MK_PROG_SFC);
-	}
 	/* forgotten: an answer's tuple comes from the map, and the verifier would walk the rest for
 	 * known and for unknown bytes */
 	pkt.tuple.pad = forgotten(0, request->policy_seen);

@@ -40,7 +40,8 @@ enum mk_prog {
 	MK_PROG_NDP, /* IPv6: a pod's neighbour discovery */
 	MK_PROG_POLICY, /* may this flow of an isolated pod pass? If so, like MK_PROG_OPEN */
 	MK_PROG_SFC, /* a packet of a flow with a path: to the first function */
-	MK_PROG_SFC_OPEN, /* choose the flow's path, then like MK_PROG_OPEN and MK_PROG_SFC */
+	MK_PROG_SFC_OPEN, /* choose the path of a flow that chains take */
+	MK_PROG_SFC_SESSION, /* like MK_PROG_OPEN for a new flow with a path; then MK_PROG_SFC */
 	MK_PROG_COUNT
 };
 

@@ -30,6 +30,7 @@ const struct mk_program mk_programs[] = {
 	{ .name = "policy" },
 	{ .name = "sfc" },
 	{ .name = "sfc_open" },
+	{ .name = "sfc_session" },
 	{ .name = "nat" },
 	{ .name = "error" },
 	{ .name = "hold" },
@@ -41,11 +42,13 @@ const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs) - 1;
 
 /* The chain without `monokube monitor` (monitor.h). */
 static const char *const chain_programs[] = {
-	[MK_PROG_ROUTER] = "router",	 [MK_PROG_ELB] = "elb",		  [MK_PROG_NAT] = "nat",
-	[MK_PROG_ERROR] = "error",	 [MK_PROG_MONITORED] = "router",  [MK_PROG_HOLD] = "hold",
-	[MK_PROG_RELEASE] = "release",	 [MK_PROG_UPLINK] = "nat_uplink", [MK_PROG_OPEN] = "open",
-	[MK_PROG_NDP] = "ndp",		 [MK_PROG_POLICY] = "policy",	  [MK_PROG_SFC] = "sfc",
-	[MK_PROG_SFC_OPEN] = "sfc_open",
+	[MK_PROG_ROUTER] = "router",	 [MK_PROG_ELB] = "elb",
+	[MK_PROG_NAT] = "nat",		 [MK_PROG_ERROR] = "error",
+	[MK_PROG_MONITORED] = "router",	 [MK_PROG_HOLD] = "hold",
+	[MK_PROG_RELEASE] = "release",	 [MK_PROG_UPLINK] = "nat_uplink",
+	[MK_PROG_OPEN] = "open",	 [MK_PROG_NDP] = "ndp",
+	[MK_PROG_POLICY] = "policy",	 [MK_PROG_SFC] = "sfc",
+	[MK_PROG_SFC_OPEN] = "sfc_open", [MK_PROG_SFC_SESSION] = "sfc_session",
 };
 
 const char *const mk_entry_programs[] = {
