@@ -36,6 +36,12 @@ static void teardown(void)
 	CHAIN_WITH("'name': '" name "', 'namespace': 'a', 'uid': '" uid    \
 		   "', 'creationTimestamp': '2026-01-01T00:00:" time "Z'", \
 		   TRAFFIC(EGRESS))
+#define NAMED(name, uid) \
+	CHAIN_WITH("'name': '" name "', 'namespace': 'a', 'uid': '" uid "'", TRAFFIC(EGRESS))
+#define AUDITED                                                                                 \
+	"{'apiVersion': 'networking.k8s.io/v1', 'kind': 'NetworkPolicy', 'metadata': {'name': " \
+	"'p', 'namespace': 'a', 'annotations': {'monokube.io/policy-mode': 'audit'}}, 'spec': " \
+	"{'podSelector': {}, 'policyTypes': ['Egress'], 'egress': [{'ports': [{'port': 80}]}]}}"
 #define SPACE(name, labels)                                                     \
 	"{'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': '" name \
 	"', 'labels': {" labels "}}}"
@@ -101,6 +107,9 @@ static const struct world_row rows[] = {
 	  { AT("young", "02", "c1"), AT("zold", "01", "c2") },
 	  ">y T80 +00@2" },
 	{ "of the same age: by name", { C2(EGRESS), C1(EGRESS) }, ">y T80 +00@1" },
+	{ "four of the same age: by name",
+	  { NAMED("m3", "c3"), NAMED("m9", "c9"), NAMED("m1", "c1"), NAMED("m7", "c7") },
+	  ">y T80 +00@1" },
 	{ ".. priority before age", { AT("old", "01", "c1"), C2_FIRST(EGRESS) }, ">y T80 +00@2" },
 	{ "the first one by address, the second one by labels",
 	  { C1(TO_PEERS(PODS(LABEL("app", "y")))), C2_FIRST(TO_PEERS(BLOCK("10.244.2.0/24"))) },
@@ -165,10 +174,7 @@ static const struct world_row rows[] = {
 	    BASELINE(COUT("Accept", CSPACES(""))), C1(EGRESS) },
 	  ">by T80 -A1; >y T80 +B2@1; >203.0.113.7 T80 +00@1" },
 	{ "an audited policy reports, and the chain takes the flow",
-	  { "{'apiVersion': 'networking.k8s.io/v1', 'kind': 'NetworkPolicy', 'metadata': {'name': "
-	    "'p', 'namespace': 'a', 'annotations': {'monokube.io/policy-mode': 'audit'}}, 'spec': "
-	    "{'podSelector': {}, 'policyTypes': ['Egress'], 'egress': [{'ports': [{'port': 80}]}]}}",
-	    C1(EGRESS) },
+	  { AUDITED, C1(EGRESS) },
 	  ">y T80 +00@1; >y T81 +00~N0@1" },
 };
 
@@ -218,6 +224,12 @@ START_TEST(test_flags)
 	world_compile(&world);
 	both = set_of(MK_POLICY_EGRESS);
 	ck_assert_uint_eq(both & MK_SET_FLAGS, MK_SET_HAS_CHAINS | MK_SET_ISOLATES);
+	world_put(&world, "%s", AUDITED);
+	world_compile(&world);
+	ck_assert_uint_eq(set_of(MK_POLICY_EGRESS) & MK_SET_FLAGS,
+			  MK_SET_HAS_CHAINS | MK_SET_AUDITS | MK_SET_AUDIT_ISOLATES |
+				  MK_SET_ONLY_AUDITS);
+	world_put(&world, "%s", TO_PORTS("{'port': 80}"));
 	world_delete(&world, MK_KIND_CHAIN, "a", "c1");
 	world_compile(&world);
 	ck_assert_uint_eq(set_of(MK_POLICY_EGRESS) & MK_SET_FLAGS, MK_SET_ISOLATES);

@@ -286,9 +286,12 @@ def chains_come_and_go():
     server.settings(missing=[])
     holds(client, "policy shop/one", "chain shop/out 0 fw")
     client.stop()
-    server.faults({"match": {"target": "servicefunctionchains"}, "recording": "error-403-list", "times": 3})
+    server.faults({"match": {"target": "servicefunctionchains"}, "recording": "error-403-list", "times": 1000})
     client = start(server, "p", "--absent-ms", "500")
     known(client, ALL)
+    client.logs("info ServiceFunctionChains: not read: ")
+    holds(client, "policy shop/one")
+    server.faults()
     holds(client, "policy shop/one", "chain shop/out 0 fw")
 
 
