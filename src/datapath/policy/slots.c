@@ -234,8 +234,9 @@ static void begin(const struct mk_policy_sync *sync, uint32_t slot, const struct
 	claim(sync, slot, sandbox, sets, counts);
 }
 
-/* Returns true if the change may forbid something, or takes flows out of a chain. A new pod must not
- * inherit its predecessor's sessions, even if nothing applies to it: the other end may have a set. */
+/* Returns true if the change may forbid something, or takes flows out of a chain. A new pod must
+ * not inherit its predecessor's sessions, even if nothing applies to it: the other end may have a
+ * set. */
 static bool switch_pod(const struct mk_policy_sync *sync, uint32_t slot,
 		       const struct sandbox *sandbox, struct mk_policy_counts *counts)
 {
