@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* bpf/sfc_open.bpf.c - the path of a flow that chains take. Program `policy` has found the chains
- * (room->flow.chain). A new flow gets a path, then by program `sfc_session` a session that names it. A
+ * (room->flow.chain). A new flow gets a path, and then a session that names it (`sfc_session`). A
  * known flow keeps the replicas that it has; it gets another one for each replica that is lost.
  * Program `sfc` then takes the packet along. */
 #include "open_flow.h"
