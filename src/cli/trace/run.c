@@ -357,8 +357,9 @@ static int prepare_maps(struct bpf_object *object, const struct mk_view *view, s
  * loopback device a packet goes on to the host's hook. */
 static void choose_programs(struct mk_object *object, const char *entry)
 {
-	static const char *const chain[] = { "router",	 "elb",	     "open", "policy", "sfc",
-					     "sfc_open", "sfc_port", "nat",  "error",  "ndp" };
+	static const char *const chain[] = { "router", "elb",	   "open",	  "policy",
+					     "sfc",    "sfc_open", "sfc_session", "sfc_port",
+					     "nat",    "error",	   "ndp" };
 
 	for (size_t i = 0; i < mk_object_program_count(object); i++) {
 		const char *name = mk_programs[i].name;
