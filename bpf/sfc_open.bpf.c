@@ -9,7 +9,7 @@
 
 /* Slots to look at for a usable replica. After a loss, until the agent has written the slots again,
  * a slot may name the lost one. */
-#define MK_SFC_PROBES 12
+#define MK_SFC_PROBES 9
 
 /* ---- hashes ---------------------------------------------------------------------------------- */
 

@@ -281,28 +281,31 @@ no_agent()
 {
 	function_pod plain-3 plain Bridged
 	function_pod plain-4 plain Bridged
+	function_pod plain-5 plain Bridged
 	chain '[{name: plain}]'
-	wait_for 10 serve_now plain 2
+	wait_for 10 serve_now plain 3
 	wait_for 10 try client "$(with_port "$WORLD" $DENIED_PORT)"
 	lab agent kill node1
 	without_agent
 	lab agent start node1
-	wait_for 10 serve_now plain 1
+	wait_for 10 serve_now plain 2
 	try client "$(with_port "$WORLD" $DENIED_PORT)"
 	lab rm plain-4
+	lab rm plain-5
 }
 without_agent()
 {
 	load_world dead
 	wait_for 10 used_of_dead
 	lab rm plain-3
-	wait_for 10 all_by plain-4
+	wait_for 10 none_by plain-3
 	expect_eq "new flows without an answer" "" "$(tries 20 | grep -v '^world ' || true)"
 	stop_load
 	expect_eq "broken connections" "" "$(grep -E '^broken' "$TMP/load.dead" || true)"
 	expect_match "state of the removed replica" 'plain-3 +node1 +gone' "$(on node1 "$MK_BIN" chains)"
 }
 tries() { for _ in $(seq "$1"); do try client "$(with_port "$WORLD" $DENIED_PORT)" || true; done; }
+none_by() { [[ ! $(udp_by "$1") ]]; }
 used_of_dead() { [[ $(udp_by plain-3) && $(udp_by plain-4) ]]; }
 
 # Whatever a function sends goes nowhere, unless it is a packet of its flows.
