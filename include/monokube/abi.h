@@ -699,7 +699,7 @@ struct mk_policy_port {
 	/* What it would be if no policy were audited. Zero in a set without MK_SET_AUDITS. */
 	struct mk_policy_verdict audited;
 	/* The first chain that takes the flow: its key in map sfc_chains, and its rule's number in
-	 * the set. 0: none. Of a pod's and its address's, the lower number decides. */
+	 * the set. 0: none. The lower number of a pod's and its address's decides. */
 	__u16 chain, chain_rule;
 	__u32 pad;
 };

@@ -12,13 +12,13 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "cli/inspect/chains.h"
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
 #include "datapath/policy/names.h"
 #include "datapath/services/names.h"
 #include "host/agent_state.h"
 #include "host/record.h"
+#include "sfc/sfc.h"
 
 #define OUTPUT_BYTES_MAX (16 * 1024 * 1024)
 #define LOG_BYTES_MAX	 (1024 * 1024)

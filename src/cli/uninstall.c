@@ -13,7 +13,6 @@
 
 #include "base/cleanup.h"
 #include "base/netlink/netlink.h"
-#include "cli/inspect/chains.h"
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
 #include "cluster/api/clock.h"
@@ -28,6 +27,7 @@
 #include "overlay/node_names.h"
 #include "overlay/overlay.h"
 #include "pod/endpoint/endpoint.h"
+#include "sfc/sfc.h"
 
 struct cleaning {
 	const char *state_dir;

@@ -20,6 +20,10 @@
 #include "base/error.h"
 #include "base/ip.h"
 
+/* The file of names and states in the agent's state directory. src/agent/sfc/tell.c writes it for the
+ * command line. */
+#define MK_CHAIN_NAMES_FILE "chains.json"
+
 struct mk_sfc;
 
 struct mk_sfc *mk_sfc_new(void); /* NULL: out of memory */

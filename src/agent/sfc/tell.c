@@ -9,8 +9,7 @@
 #include "base/log.h"
 #include "base/state_file.h"
 
-#define FILE_NAME "chains.json"
-#define VERSION	  1
+#define VERSION 1
 
 static const char *const state_names[MK_SFC_POD_STATES] = {
 	[MK_SFC_POD_UNUSED] = "in no chain",
@@ -118,8 +117,8 @@ int objects_write(const struct sfc_objects *objects, const struct mk_sfc *sfc,
 	json_object *json = all_json(sfc, objects);
 	const char *text = json_object_to_json_string_ext(json, form);
 	struct mk_state_file file;
-	int ret = text ? mk_state_file_begin(&file, state_dir, FILE_NAME, err)
-		       : mk_error_errno(err, ENOMEM, "cannot write file '" FILE_NAME "'");
+	int ret = text ? mk_state_file_begin(&file, state_dir, MK_CHAIN_NAMES_FILE, err)
+		       : mk_error_errno(err, ENOMEM, "cannot write file '" MK_CHAIN_NAMES_FILE "'");
 
 	if (ret == 0) {
 		fprintf(file.out, "%s\n", text);

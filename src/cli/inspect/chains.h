@@ -9,9 +9,6 @@
 #include "monokube/sfc.h"
 #include "cli/inspect/view.h"
 
-/* Written by the agent (src/agent/sfc/tell.c). */
-#define MK_CHAIN_NAMES_FILE "chains.json"
-
 struct mk_cli_chains {
 	const struct mk_view *view;
 	json_object *names; /* the agent's file; NULL: there is none */

@@ -6,6 +6,7 @@
 #include "base/state_file.h"
 #include "cli/inspect/chains.h"
 #include "cli/inspect/view_internal.h"
+#include "sfc/sfc.h"
 
 #define NAMES_VERSION 1
 
