@@ -141,7 +141,8 @@ static __always_inline int find_flow(const struct mk_tuple *tuple, struct scratc
 	return 1;
 }
 
-/* The tuple by which the packet's flow is found. */
+/* The tuple by which the packet's flow is found. An ICMP error is from anybody, but for the sender
+ * of the packet that it quotes. Otherwise a function could send to anybody. */
 static __always_inline int tuple_of_flow(struct __sk_buff *skb, const struct packet *pkt,
 					 struct scratch *room, struct mk_tuple *tuple)
 {
@@ -151,7 +152,7 @@ static __always_inline int tuple_of_flow(struct __sk_buff *skb, const struct pac
 	if (packet_inner(skb, pkt, &room->inner))
 		return -1;
 	tuple_reverse(tuple, &room->inner.tuple);
-	return 0;
+	return mk_addr_eq(&tuple->daddr, &pkt->tuple.daddr) ? 0 : -1;
 }
 
 /* A ping's request and reply have the same ports. */

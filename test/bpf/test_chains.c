@@ -437,6 +437,10 @@ static const struct policy_row rows[] = {
 	    "from 1 inside 10.244.1.9 > " A " about tcp " AP " > " RP
 	    " = icmp-error 10.244.1.9 > " A " " NO_HOST " [tcp " AP " > " RP "]",
 	    "from 1 inside 10.244.1.9 > " A " about tcp " A ":1 > " RP " = SFC_FORGED" } },
+	{ "an ICMP error that a function makes is for an end of the flow",
+	  { ONE, EGRESS, OUT("tcp " AP " > " RP, "into 1 inside " A),
+	    "from 1 outside 10.244.1.9 > " B " about tcp " RP " > " AP " = SFC_FORGED",
+	    "from 1 inside 10.244.1.9 > " B " about tcp " AP " > " RP " = SFC_FORGED" } },
 	{ "an ICMP error while no replica is left",
 	  { ONE, EGRESS, OUT("tcp " AP " > " RP, "into 1 inside " A), "gone 1",
 	    IN(R " > " A " about tcp " AP " > " RP, "SFC_UNAVAILABLE") } },
