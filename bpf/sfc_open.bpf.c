@@ -80,7 +80,7 @@ _Static_assert(sizeof(((struct mk_sfc_function *)0)->replica) +
 		       1024 * sizeof(__u16),
 	       "the mask keeps the index inside");
 
-/* Choose the replica of @place, where the flow had the lost one @had, or 0: none. */
+/* Choose the replica of @place, or 0: none. @lost: the flow had one there. */
 static __always_inline int replace(struct path_choice *choice, __u32 place,
 				   const struct mk_sfc_place *of, int direction, int lost)
 {
@@ -139,13 +139,16 @@ static __always_inline int read_before(const struct chain_ctx *ctx, struct scrat
 }
 
 /* Begin the part of the path that is of chain @id. A chain that does not take open flows leaves
- * this one alone if it @was_open before. Returns MK_GO_ON or a drop reason. */
+ * this one alone if it @was_open before. @anew: keep no replica. Returns MK_GO_ON or a drop reason. */
 static __always_inline int begin_part(struct path_choice *choice, int direction, __u32 id,
-				      int was_open)
+				      int was_open, int anew)
 {
 	const struct mk_sfc_chain *of = bpf_map_lookup_elem(&sfc_chains, &id);
 
 	choice->keeps[direction] = id && choice->before.chain[direction] == id;
+	/* without branches: a flow that has been in this chain was not open before it */
+	was_open &= (0 - (choice->before.chain[direction] ^ id)) >> 31;
+	choice->keeps[direction] &= anew ^ 1;
 	choice->path.chain[direction] = id;
 	if (!id || choice->keeps[direction])
 		return MK_GO_ON;
@@ -164,10 +167,13 @@ static __always_inline int begin_path(const struct chain_ctx *ctx, struct scratc
 	int ret;
 
 	__builtin_memset(&choice->path, 0, sizeof(choice->path));
-	ret = begin_part(choice, MK_POLICY_EGRESS, chain[MK_POLICY_EGRESS], was_open);
+	choice->collides = 0;
+	ret = begin_part(choice, MK_POLICY_EGRESS, chain[MK_POLICY_EGRESS], was_open,
+			 room->flow.anew);
 	if (ret != MK_GO_ON)
 		return ret;
-	return begin_part(choice, MK_POLICY_INGRESS, chain[MK_POLICY_INGRESS], was_open);
+	return begin_part(choice, MK_POLICY_INGRESS, chain[MK_POLICY_INGRESS], was_open,
+			  room->flow.anew);
 }
 
 static __always_inline __u32 path_hash(const struct mk_sfc_path *path)
@@ -209,6 +215,31 @@ static __always_inline __u32 put_path(const struct mk_sfc_path *path)
 	return 0;
 }
 
+/* Has a replica two of the places of a chain? Without branches, which the verifier would follow. */
+static __always_inline __u32 has_twice(const __u16 replica[MK_SFC_FUNCTIONS])
+{
+	__u32 twice = 0;
+
+#pragma clang loop unroll(disable) /* the stack is too small for all at once */
+	for (__u32 i = 0; i < MK_SFC_FUNCTIONS * MK_SFC_FUNCTIONS / 2; i++) {
+		__u32 other = i + 1 + i / MK_SFC_FUNCTIONS;
+		__u32 a = replica[i % MK_SFC_FUNCTIONS], b = replica[other % MK_SFC_FUNCTIONS];
+
+		twice |= ((a ^ b) - 1) & (0 - a); /* the top bit: equal, and not 0 */
+	}
+	return twice >> 31;
+}
+
+/* May the path be used? If a replica has been replaced since the chain got its functions in another
+ * order, another one could have two places: its packets would go to it again and again. */
+static __always_inline int check_path(struct path_choice *choice)
+{
+	choice->collides = has_twice(&choice->path.replica[0]) |
+			   has_twice(&choice->path.replica[MK_SFC_FUNCTIONS]);
+	return forgotten(choice->collides, choice->path.chain[0]) ? MK_DROP_SFC_UNAVAILABLE
+								  : MK_GO_ON;
+}
+
 /* Choose the path of the flow and set room->request.to.path. Returns MK_GO_ON or a drop reason. */
 static __always_inline int choose_path(const struct chain_ctx *ctx, const struct packet *pkt,
 				       struct scratch *room)
@@ -226,6 +257,9 @@ static __always_inline int choose_path(const struct chain_ctx *ctx, const struct
 		if (ret != MK_GO_ON)
 			return ret;
 	}
+	ret = check_path(choice);
+	if (ret != MK_GO_ON)
+		return ret;
 	room->request.to.path = 0;
 	if (!(choice->path.chain[MK_POLICY_EGRESS] | choice->path.chain[MK_POLICY_INGRESS]))
 		return MK_GO_ON;
@@ -257,6 +291,10 @@ int sfc_open(struct __sk_buff *skb)
 	if (ret != MK_GO_ON || !room)
 		return drop(skb, ctx.hook, MK_DROP_TRUNCATED, &pkt.tuple);
 	ret = choose_path(&ctx, &pkt, room);
+	if (ret != MK_GO_ON && room->choice.collides && !room->flow.anew) {
+		room->flow.anew = 1; /* keep nothing of the former path */
+		return chain_next(skb, &ctx, &pkt, MK_PROG_SFC_OPEN);
+	}
 	if (ret != MK_GO_ON)
 		return refuse_flow(skb, &ctx, &pkt, room, ret);
 	if (ctx.opens != CHAIN_FOLLOWS)
