@@ -20,8 +20,8 @@
 #include "base/error.h"
 #include "base/ip.h"
 
-/* The file of names and states in the agent's state directory. src/agent/sfc/tell.c writes it for the
- * command line. */
+/* The file of names and states in the agent's state directory. The command line reads what
+ * src/agent/sfc/tell.c has written. */
 #define MK_CHAIN_NAMES_FILE "chains.json"
 
 struct mk_sfc;
