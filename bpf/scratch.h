@@ -37,7 +37,7 @@ struct policy_flow {
 	__u8 of_host; /* the client is a socket of this host */
 	__u8 unknown_peer; /* the set asked last found no identity for an address of the pods' */
 	__u8 taken_up; /* it was open before the policies and chains */
-	__u8 anew; /* keep no replica of its path */
+	__u8 afresh; /* keep no replica of its path */
 	__u16 chain[MK_POLICY_DIRECTIONS]; /* key in map sfc_chains; 0: no chain takes the flow */
 	/* By enum mk_policy_direction; set 0: not asked. @audited: what audited policies would
 	 * decide; set 0: they do not forbid it. */

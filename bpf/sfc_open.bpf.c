@@ -139,16 +139,17 @@ static __always_inline int read_before(const struct chain_ctx *ctx, struct scrat
 }
 
 /* Begin the part of the path that is of chain @id. A chain that does not take open flows leaves
- * this one alone if it @was_open before. @anew: keep no replica. Returns MK_GO_ON or a drop reason. */
+ * this one alone if it @was_open before. @afresh: keep no replica of the flow's path. Returns MK_GO_ON
+ * or a drop reason. */
 static __always_inline int begin_part(struct path_choice *choice, int direction, __u32 id,
-				      int was_open, int anew)
+				      int was_open, int afresh)
 {
 	const struct mk_sfc_chain *of = bpf_map_lookup_elem(&sfc_chains, &id);
 
 	choice->keeps[direction] = id && choice->before.chain[direction] == id;
 	/* without branches: a flow that has been in this chain was not open before it */
 	was_open &= (0 - (choice->before.chain[direction] ^ id)) >> 31;
-	choice->keeps[direction] &= anew ^ 1;
+	choice->keeps[direction] &= afresh ^ 1;
 	choice->path.chain[direction] = id;
 	if (!id || choice->keeps[direction])
 		return MK_GO_ON;
@@ -169,11 +170,11 @@ static __always_inline int begin_path(const struct chain_ctx *ctx, struct scratc
 	__builtin_memset(&choice->path, 0, sizeof(choice->path));
 	choice->collides = 0;
 	ret = begin_part(choice, MK_POLICY_EGRESS, chain[MK_POLICY_EGRESS], was_open,
-			 room->flow.anew);
+			 room->flow.afresh);
 	if (ret != MK_GO_ON)
 		return ret;
 	return begin_part(choice, MK_POLICY_INGRESS, chain[MK_POLICY_INGRESS], was_open,
-			  room->flow.anew);
+			  room->flow.afresh);
 }
 
 static __always_inline __u32 path_hash(const struct mk_sfc_path *path)
@@ -291,8 +292,8 @@ int sfc_open(struct __sk_buff *skb)
 	if (ret != MK_GO_ON || !room)
 		return drop(skb, ctx.hook, MK_DROP_TRUNCATED, &pkt.tuple);
 	ret = choose_path(&ctx, &pkt, room);
-	if (ret != MK_GO_ON && room->choice.collides && !room->flow.anew) {
-		room->flow.anew = 1; /* keep nothing of the former path */
+	if (ret != MK_GO_ON && room->choice.collides && !room->flow.afresh) {
+		room->flow.afresh = 1; /* keep nothing of the former path */
 		return chain_next(skb, &ctx, &pkt, MK_PROG_SFC_OPEN);
 	}
 	if (ret != MK_GO_ON)
