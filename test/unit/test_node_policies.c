@@ -299,6 +299,14 @@ START_TEST(test_chains)
 	ck_assert_uint_eq(expected().set[MK_POLICY_EGRESS], MK_SET_OPEN);
 	number_changes(5);
 	ck_assert_uint_eq(expected().set[MK_POLICY_EGRESS], five);
+	/* later, an unknown number does not hold up policies */
+	write_policy(81);
+	read_files();
+	number = -1;
+	mk_node_policies_mark(&policies, MK_KIND_CHAIN, "", "");
+	ck_assert_uint_gt(reconcile(2), 0);
+	ck_assert_uint_eq(expected().set[MK_POLICY_EGRESS], five);
+	number_changes(5);
 	write_chain("Ingress");
 	read_files();
 	reconcile(2);

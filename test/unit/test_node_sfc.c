@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/sfc/sfc.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/time.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/pods/port.h"
 #include "unit/cni_node.h"
@@ -239,9 +241,11 @@ END_TEST
 /* Nothing is touched before the objects are read, and then nothing has changed. */
 START_TEST(test_restart)
 {
+	ck_assert(!mk_core_any(&core, mk_family_has_chains));
 	begin();
 	stop_agent();
 	start_agent();
+	ck_assert(mk_core_any(&core, mk_family_has_chains));
 	ck_assert_uint_eq(reconcile(), 0);
 	ck_assert_int_lt(number(), 0);
 	ck_assert_uint_eq(replica().state, MK_SFC_USABLE);
@@ -312,6 +316,24 @@ START_TEST(test_none)
 }
 END_TEST
 
+/* A set of policies may still name a chain that is gone: its number waits for policies. */
+START_TEST(test_number_of_gone)
+{
+	begin();
+	ck_assert_int_eq(remove(CLUSTER "/chain.yaml"), 0);
+	read_files();
+	reconcile();
+	ck_assert(mk_sfc_has_gone(sfc.sfc));
+	usleep(1100 * 1000); /* MK_SFC_RETIRE_NS is over */
+	ck_ok(mk_sfc_sync_pass_ended(datapath.sfc, mk_time_monotonic_ns(), &err)); /* no paths */
+	ck_ok(mk_node_sfc_collect(&sfc, &err));
+	ck_assert(mk_sfc_has_gone(sfc.sfc));
+	policies.settled = true;
+	ck_ok(mk_node_sfc_collect(&sfc, &err));
+	ck_assert(!mk_sfc_has_gone(sfc.sfc));
+}
+END_TEST
+
 UNIT_SUITE("node_sfc")
 {
 	TCase *tc = cni_case(suite, "node sfc");
@@ -326,4 +348,5 @@ UNIT_SUITE("node_sfc")
 	tcase_add_test(tc, test_emptied);
 	tcase_add_test(tc, test_file);
 	tcase_add_test(tc, test_none);
+	tcase_add_test(tc, test_number_of_gone);
 }

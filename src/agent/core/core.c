@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "datapath/maps/pin.h"
+#include "datapath/sfc/tables.h"
 
 #define SOON_MS 10 /* after a notification: several come together */
 
@@ -58,6 +59,14 @@ bool mk_family_is_attached(const struct mk_family *family)
 bool mk_family_is_pruned(const struct mk_family *family)
 {
 	return family->datapath && mk_datapath_state(family->datapath) >= MK_DATAPATH_SYNCED;
+}
+
+bool mk_family_has_chains(const struct mk_family *family)
+{
+	const struct mk_sfc_sync *sync =
+		mk_family_is_loaded(family) ? mk_datapath_sfc(family->datapath) : NULL;
+
+	return sync && !mk_sfc_sync_is_empty(sync);
 }
 
 bool mk_core_any(const struct mk_core *core, mk_family_test *test)

@@ -98,6 +98,8 @@ static inline bool mk_family_is_loaded(const struct mk_family *family)
 bool mk_family_is_attached(const struct mk_family *family);
 /* ... and are its tables free of what an earlier agent left? */
 bool mk_family_is_pruned(const struct mk_family *family);
+/* ... and have its tables service function chains, of this agent or of an earlier one? */
+bool mk_family_has_chains(const struct mk_family *family);
 /* Does @test hold for a family of this node? For all that run, and is there one? */
 typedef bool mk_family_test(const struct mk_family *family);
 bool mk_core_any(const struct mk_core *core, mk_family_test *test);

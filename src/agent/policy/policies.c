@@ -407,8 +407,9 @@ static void add_chain(void *ctx, const struct mk_chain *chain)
 			(struct mk_policy_chain){ .chain = chain, .id = (uint16_t)number };
 }
 
-/* Give the compiler all chains that have entries in the tables. Returns false until all numbers are
- * known: no pod may seem to be in no chain. */
+/* Give the compiler all chains that have entries in the tables. Returns false until all numbers
+ * have been known once: no pod may seem to be in no chain. If one is unknown later, because a table
+ * cannot be written, the former chains stay and do not hold up policies. */
 static bool has_chains(struct mk_node_policies *policies)
 {
 	const struct mk_model *model = policies->node->core->model;
@@ -421,10 +422,11 @@ static bool has_chains(struct mk_node_policies *policies)
 		return false;
 	mk_model_each_chain(model, add_chain, &list);
 	policies->chains_known = !list.unknown;
+	policies->has_chains |= !list.unknown;
 	if (!list.unknown)
 		mk_policies_set_chains(policies->compiler, list.of, list.count);
 	free(list.of);
-	return policies->chains_known;
+	return policies->has_chains;
 }
 
 /* Ask for the Pods that the policies need. Returns false until they are listed: a policy must not
@@ -458,7 +460,8 @@ static int follow(struct mk_node_policies *policies, struct mk_error *err)
 	int ret;
 
 	policies->settled = false;
-	if (core->config.policy_mode == MK_POLICIES_AUDITED && !policies->holds)
+	if (core->config.policy_mode == MK_POLICIES_AUDITED && !policies->holds &&
+	    !mk_core_any(core, mk_family_has_chains))
 		set_listed(core, MK_POLICY_LISTED_NONE); /* CNI ADD: no new pod is pending */
 	if (!mk_source_policies_listed(core->source))
 		return 0;

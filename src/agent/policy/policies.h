@@ -34,6 +34,7 @@ struct mk_node_policies {
 	mk_chain_number_fn *chain_number; /* NULL: no chain takes a flow */
 	void *chain_ctx;
 	bool chains_known; /* the compiler has the chains of now */
+	bool has_chains; /* ... or the last ones whose numbers were all known */
 	bool holds; /* as last compiled: new pods wait until they are known */
 	size_t said_chains; /* as last logged */
 	size_t said; /* policies as last logged, plus 1; 0: the tables are not written yet */

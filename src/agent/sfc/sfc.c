@@ -81,18 +81,6 @@ static bool has_fresh(const struct mk_node_sfc *sfc)
 	return false;
 }
 
-/* Has an earlier agent left chains? */
-static bool has_former(const struct mk_node_sfc *sfc)
-{
-	const struct mk_core *core = sfc->node->core;
-
-	for (size_t i = 0; i < MK_FAMILIES; i++)
-		if (mk_family_is_loaded(&core->families[i]) &&
-		    !mk_sfc_sync_is_empty(sync_of(&core->families[i])))
-			return true;
-	return false;
-}
-
 static int begin(struct mk_node_sfc *sfc, struct mk_error *err)
 {
 	const struct mk_core *core = sfc->node->core;
@@ -223,7 +211,7 @@ static bool is_settled(const struct mk_node_sfc *sfc)
 static bool has_nothing(const struct mk_node_sfc *sfc)
 {
 	return !sfc->sfc && mk_model_count(sfc->node->core->model, MK_KIND_CHAIN) == 0 &&
-	       !has_former(sfc);
+	       !mk_core_any(sfc->node->core, mk_family_has_chains);
 }
 
 static int nothing_to_do(struct mk_node_sfc *sfc)
@@ -286,7 +274,7 @@ int mk_node_sfc_collect(struct mk_node_sfc *sfc, struct mk_error *err)
 	size_t count = 0;
 
 	(void)err;
-	if (!sfc->sfc || !sfc->settled || !mk_sfc_has_gone(sfc->sfc))
+	if (!sfc->sfc || !sfc->settled || !sfc->policies->settled || !mk_sfc_has_gone(sfc->sfc))
 		return 0;
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		if (mk_family_is_loaded(&core->families[i]))

@@ -39,7 +39,8 @@ mk_must_check int mk_node_sfc_reconcile(struct mk_node_sfc *sfc, struct mk_error
 /* Write the command line's file, if something changed. With thousands of function pods this takes
  * longer than the tables, so it does not hold them up. */
 mk_must_check int mk_node_sfc_describe(struct mk_node_sfc *sfc, struct mk_error *err);
-/* Free the numbers of what is gone and in no path. */
+/* Free the numbers of what is gone and in no path. Policies that are not up to date may still name
+ * a chain, so nothing is freed then. */
 mk_must_check int mk_node_sfc_collect(struct mk_node_sfc *sfc, struct mk_error *err);
 /* Let the next reconcile restore what other processes have changed. Returns how many entries. */
 mk_must_check int mk_node_sfc_audit(struct mk_node_sfc *sfc, struct mk_error *err);
