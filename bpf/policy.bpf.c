@@ -589,7 +589,7 @@ int policy(struct __sk_buff *skb)
 	__builtin_memset(room->flow.decided, 0, sizeof(room->flow.decided));
 	__builtin_memset(room->flow.audited, 0, sizeof(room->flow.audited));
 	__builtin_memset(room->flow.chain, 0, sizeof(room->flow.chain));
-	room->flow.afresh = 0;
+	room->flow.afresh = room->flow.look = 0;
 	ret = way ? ask_way(&ctx, &pkt, room, way) : MK_DROP_POLICY_NO_FLOW;
 	if (ret == MK_DROP_POLICY_NO_FLOW && !enforces)
 		return pass_unknown(skb, &ctx, &pkt);

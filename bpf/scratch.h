@@ -38,6 +38,7 @@ struct policy_flow {
 	__u8 unknown_peer; /* the set asked last found no identity for an address of the pods' */
 	__u8 taken_up; /* it was open before the policies and chains */
 	__u8 afresh; /* keep no replica of its path */
+	__u8 look; /* sfc_open's further looks for usable replicas */
 	__u16 chain[MK_POLICY_DIRECTIONS]; /* key in map sfc_chains; 0: no chain takes the flow */
 	/* By enum mk_policy_direction; set 0: not asked. @audited: what audited policies would
 	 * decide; set 0: they do not forbid it. */
@@ -56,6 +57,7 @@ struct path_choice {
 	__u32 hash[MK_POLICY_DIRECTIONS][PATH_HASHES];
 	__u8 keeps[MK_POLICY_DIRECTIONS]; /* the same chain takes the flow as before */
 	__u8 collides; /* a replica would have two places in a chain */
+	__u8 misses; /* a slot named a replica that is not usable */
 };
 
 struct scratch {

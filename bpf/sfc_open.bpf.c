@@ -7,9 +7,10 @@
 #include "policy.h"
 #include "sfc.h"
 
-/* Slots to look at for a usable replica. After a loss, until the agent has written the slots again,
- * a slot may name the lost one. */
-#define MK_SFC_PROBES 9
+/* Slots to look at for usable replicas. After a loss, until the agent has written the slots again, a
+ * slot may name the lost one. Each look is a run of the program, so that the verifier walks it
+ * once. */
+#define MK_SFC_PROBES 16
 
 /* ---- hashes ---------------------------------------------------------------------------------- */
 
@@ -53,26 +54,35 @@ static __always_inline __u32 hash_of_place(const __u32 hash[PATH_HASHES], __u8 f
 	return hash[flags & MK_SFC_HASH_PEER ? PATH_BY_PEER : PATH_BY_FLOW];
 }
 
+/* Another hash for each further look. */
+static __always_inline void change_hashes(struct path_choice *choice, __u8 look)
+{
+	for (int i = 0; look && i < MK_POLICY_DIRECTIONS * PATH_HASHES; i++) {
+		__u32 *hash = &choice->hash[i / PATH_HASHES][i % PATH_HASHES];
+
+		*hash = hash_finish(*hash + look * 0x9e3779b1);
+	}
+}
+
 /* ---- replicas -------------------------------------------------------------------------------- */
 
 /* Choose a replica of function @key. Returns its number, or 0 if none is usable. */
-static __always_inline __u16 choose_replica(__u32 key, __u32 hash)
+static __always_inline __u16 choose_replica(struct path_choice *choice, __u32 key, __u32 hash)
 {
 	const struct mk_sfc_function *function = bpf_map_lookup_elem(&sfc_functions, &key);
+	__u32 slot = hash % MK_SFC_SLOTS;
+	__u16 number;
 
 	/* one that user space replaces may be missed for an instant */
 	if (!function)
 		function = bpf_map_lookup_elem(&sfc_functions, &key);
-	for (int i = 0; function && i < MK_SFC_PROBES; i++) {
-		__u32 slot = hash % MK_SFC_SLOTS;
-		__u16 number;
-
-		asm volatile("" : "+r"(slot)); /* or clang removes the mask */
-		number = function->replica[slot & 1023];
-		if (replica_find(number))
-			return number;
-		hash = hash_finish(hash + 0x9e3779b1);
-	}
+	if (!function)
+		return 0;
+	asm volatile("" : "+r"(slot)); /* or clang removes the mask */
+	number = function->replica[slot & 1023];
+	if (!number || replica_find(number))
+		return number;
+	choice->misses = 1;
 	return 0;
 }
 _Static_assert(sizeof(((struct mk_sfc_function *)0)->replica) +
@@ -92,7 +102,7 @@ static __always_inline int replace(struct path_choice *choice, __u32 place,
 		return MK_DROP_SFC_UNAVAILABLE;
 	if (!function)
 		return MK_GO_ON;
-	number = choose_replica(function, hash_of_place(choice->hash[direction], flags));
+	number = choose_replica(choice, function, hash_of_place(choice->hash[direction], flags));
 	if (!number && !(flags & MK_SFC_SKIP))
 		return MK_DROP_SFC_UNAVAILABLE;
 	choice->path.replica[place] = number;
@@ -169,6 +179,7 @@ static __always_inline int begin_path(const struct chain_ctx *ctx, struct scratc
 
 	__builtin_memset(&choice->path, 0, sizeof(choice->path));
 	choice->collides = 0;
+	choice->misses = 0;
 	ret = begin_part(choice, MK_POLICY_EGRESS, chain[MK_POLICY_EGRESS], was_open,
 			 room->flow.afresh);
 	if (ret != MK_GO_ON)
@@ -241,6 +252,12 @@ static __always_inline int check_path(struct path_choice *choice)
 								  : MK_GO_ON;
 }
 
+/* Did a slot name a replica that is not usable, and are there further slots to look at? */
+static __always_inline int may_look_again(const struct scratch *room)
+{
+	return room->choice.misses && room->flow.look < MK_SFC_PROBES - 1;
+}
+
 /* Choose the path of the flow and set room->request.to.path. Returns MK_GO_ON or a drop reason. */
 static __always_inline int choose_path(const struct chain_ctx *ctx, const struct packet *pkt,
 				       struct scratch *room)
@@ -251,6 +268,7 @@ static __always_inline int choose_path(const struct chain_ctx *ctx, const struct
 	if (ret != MK_GO_ON)
 		return ret;
 	fill_all_hashes(room, pkt);
+	change_hashes(choice, room->flow.look);
 	for (__u32 place = 0; place < MK_SFC_PATH_FUNCTIONS; place++) {
 		/* a value in a register: with one of the map, clang begins the loop in a way that
 		 * Linux 5.10 refuses (back-edge) */
@@ -261,6 +279,8 @@ static __always_inline int choose_path(const struct chain_ctx *ctx, const struct
 	ret = check_path(choice);
 	if (ret != MK_GO_ON)
 		return ret;
+	if (may_look_again(room))
+		return MK_DROP_SFC_UNAVAILABLE;
 	room->request.to.path = 0;
 	if (!(choice->path.chain[MK_POLICY_EGRESS] | choice->path.chain[MK_POLICY_INGRESS]))
 		return MK_GO_ON;
@@ -294,6 +314,10 @@ int sfc_open(struct __sk_buff *skb)
 	ret = choose_path(&ctx, &pkt, room);
 	if (ret != MK_GO_ON && room->choice.collides && !room->flow.afresh) {
 		room->flow.afresh = 1; /* keep nothing of the former path */
+		return chain_next(skb, &ctx, &pkt, MK_PROG_SFC_OPEN);
+	}
+	if (ret != MK_GO_ON && may_look_again(room)) {
+		room->flow.look++;
 		return chain_next(skb, &ctx, &pkt, MK_PROG_SFC_OPEN);
 	}
 	if (ret != MK_GO_ON)
