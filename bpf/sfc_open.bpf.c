@@ -7,8 +7,8 @@
 #include "policy.h"
 #include "sfc.h"
 
-/* Slots to look at for usable replicas. After a loss, until the agent has written the slots again, a
- * slot may name the lost one. Each look is a run of the program, so that the verifier walks it
+/* Slots to look at for usable replicas. After a loss a slot may name the lost one, until the agent
+ * has written the slots again. Each look is a run of the program, so that the verifier walks it
  * once. */
 #define MK_SFC_PROBES 16
 
@@ -149,7 +149,7 @@ static __always_inline int read_before(const struct chain_ctx *ctx, struct scrat
 }
 
 /* Begin the part of the path that is of chain @id. A chain that does not take open flows leaves
- * this one alone if it @was_open before. @afresh: keep no replica of the flow's path. Returns MK_GO_ON
+ * this one alone if it @was_open before. @afresh: keep no replica that it has. Returns MK_GO_ON
  * or a drop reason. */
 static __always_inline int begin_part(struct path_choice *choice, int direction, __u32 id,
 				      int was_open, int afresh)

@@ -344,25 +344,7 @@ hostile()
 forged_since() { (($(drop_count node1 SFC_FORGED) >= $1)); }
 
 # send_udp POD PORT SOURCE DESTINATION: a datagram that belongs to no flow
-send_udp()
-{
-	on "$1" python3 -c '
-import ipaddress, socket, struct, sys
-device, source, dest = sys.argv[1], *map(ipaddress.ip_address, sys.argv[2:4])
-def check(data):
-    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
-    total = (total & 0xffff) + (total >> 16)
-    return ~(total + (total >> 16)) & 0xffff
-if source.version == 4:
-    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 46, 1, 0, 64, 17, 0, source.packed, dest.packed)
-    head = b"\x08\0" + head[:10] + struct.pack("!H", check(head)) + head[12:]
-else:
-    head = b"\x86\xdd" + struct.pack("!IHBB16s16s", 6 << 28, 26, 17, 64, source.packed, dest.packed)
-sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-sock.bind((device, 0))
-sock.send(bytes.fromhex("024d0a000001024d0a000002") + head + struct.pack("!HHHH", 4000, 53, 26, 0) + bytes(18))
-' "${@:2}"
-}
+send_udp() { on "$1" "$HERE/datagram.py" "$2" 02:4d:0a:00:00:01 "$3" "$4"; }
 
 deleted()
 {

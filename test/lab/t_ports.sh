@@ -18,26 +18,8 @@ FROM=$(by_family 192.0.2.1 2001:db8:1::1)
 TO=$(by_family 203.0.113.7 2001:db8:2::7)
 IP=$(by_family ip ip6)
 
-# frame DEVICE DESTINATION: a datagram of 18 bytes leaves node1 by DEVICE, into the function
-frame()
-{
-	on node1 python3 -c '
-import ipaddress, socket, struct, sys
-device, to, source, dest = sys.argv[1], bytes.fromhex(sys.argv[2].replace(":", "")), *map(ipaddress.ip_address, sys.argv[3:5])
-def check(data):
-    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
-    total = (total & 0xffff) + (total >> 16)
-    return ~(total + (total >> 16)) & 0xffff
-if source.version == 4:
-    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 46, 1, 0, 64, 17, 0, source.packed, dest.packed)
-    head = b"\x08\0" + head[:10] + struct.pack("!H", check(head)) + head[12:]
-else:
-    head = b"\x86\xdd" + struct.pack("!IHBB16s16s", 6 << 28, 26, 17, 64, source.packed, dest.packed)
-sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-sock.bind((device, 0))
-sock.send(to + bytes.fromhex("024d0a000001") + head + struct.pack("!HHHH", 4000, 53, 26, 0) + bytes(18))
-' "$1" "$2" "$FROM" "$TO"
-}
+# frame DEVICE DESTINATION: a datagram leaves node1 by DEVICE, into the function
+frame() { on node1 "$HERE/datagram.py" "$1" "$2" "$FROM" "$TO"; }
 
 dropped() { on node1 "$MK_BIN" drops -o json | jq '[.[] | select(.reason == "SFC_NO_CHAIN" and .hook == "function").packets] | add // 0'; }
 dropped_since() { (($(dropped) >= $1 + $2)); }

@@ -303,6 +303,8 @@ END_TEST
 /* A node without chains knows that at once, and looks at no device. */
 START_TEST(test_none)
 {
+	struct mk_nl *nl = core.nl;
+
 	stop_agent();
 	ck_assert_int_eq(remove(CLUSTER "/chain.yaml"), 0);
 	start_agent();
@@ -313,6 +315,7 @@ START_TEST(test_none)
 	ck_assert_ptr_null(sfc.sfc);
 	ck_ok(mk_node_sfc_audit(&sfc, &err));
 	ck_ok(mk_node_sfc_collect(&sfc, &err));
+	core.nl = nl;
 }
 END_TEST
 
