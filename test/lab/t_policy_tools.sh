@@ -170,24 +170,32 @@ metrics()
 # is_state POD STATE: that of its ingress
 is_state() { mk policy -o json | jq -e --arg pod "$1" --arg state "$2" '.[] | select(.name == $pod) | .ingress == $state'; }
 
-# Policies that do not fit: the log names the table, and a new pod is closed, pending or isolated. The
-# agent's next check removes the entries that fill the table. What pods have until then:
-# unit/test_policy_full.
+# Policies that do not fit: the log names the table, a pod that runs keeps what it had, and a new one
+# is closed. When there is room, the agent's next check writes them. This comes first: entries of
+# earlier policies would make room when the agent removes them.
 full_table()
 {
 	local map
 	map=/sys/fs/bpf/monokube/$(by_family maps ipv6/maps)/policy_peers
 	on node1 "$HERE/fill_map.py" fill "$map" >/dev/null
-	sed 's/guests/monitoring/' "$TMP/guests.yaml" | sed 's/policy-mode: audit/policy-mode: enforce/' >"$TMP/full.yaml"
+	cat >"$TMP/full.yaml" <<-END
+		apiVersion: networking.k8s.io/v1
+		kind: NetworkPolicy
+		metadata: {name: closed, namespace: monitoring}
+		spec: {podSelector: {}, policyTypes: [Ingress, Egress]}
+	END
 	lab apply "$TMP/full.yaml"
-	wait_for 10 log_has "error network policies: some pods keep their former policies; .*: map 'policy_peers' is full \(262144 entries\)"
+	wait_for 20 log_has "error network policies: some pods keep their former policies; .*: map 'policy_peers' is full \(262144 entries\)"
 	lab pod node1 late --namespace monitoring >/dev/null
 	expect_failure ask late tcp "$(at "$WEB" 9090)" --timeout 0.5
+	ask prometheus tcp "$(at "$WEB" 9090)" --timeout 2
+	on node1 "$HERE/fill_map.py" clear "$map" >/dev/null
 	wait_for 30 is_state monitoring/late 'isolated by 1 policy'
 	wait_for 30 is_state monitoring/prometheus 'isolated by 1 policy'
 	expect_failure ask prometheus tcp "$(at "$WEB" 9090)" --timeout 0.5
 	lab delete full.yaml
-	wait_for 10 ask prometheus tcp "$(at "$WEB" 9090)" --timeout 0.5
+	wait_for 20 ask prometheus tcp "$(at "$WEB" 9090)" --timeout 0.5
+	lab rm late
 }
 
 without_agent()
@@ -199,12 +207,12 @@ without_agent()
 }
 
 policy_tools_up
+check "a table is full: the log names it, a new pod is closed, and the next check after that writes all" full_table
 check "policies decide about connections as \`policy\` says" policies_in_force
 check "\`trace\` names the policy and the rule that decided" traces
 check "\`drops --follow\` and \`monitor\` name pods, direction and policies" single_drops
 check "logDenied: the log has denied flows, with pods and policies" logged
 check "an audited policy drops nothing, and is reported" audited
 check "metrics of verdicts, and of each rule" metrics
-check "a table is full: the log names it, a new pod is closed, and the next check makes room" full_table
 check "the same without an agent" without_agent
 finish

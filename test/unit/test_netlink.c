@@ -549,10 +549,13 @@ END_TEST
 
 /* ---- neighbours, FDB ------------------------------------------------------------------------- */
 
+/* The kernel adds neighbours of its own, which are not permanent. */
 static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac, bool permanent)
 {
 	struct seen *seen = ctx;
 
+	if (!permanent)
+		return 0;
 	seen->ip = *ip;
 	seen->mac = *mac;
 	seen->permanent = permanent;

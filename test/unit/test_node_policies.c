@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The agent's part of network policies: the tables are compared and written only if something
  * changed, and checks restore what other processes change in them. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -237,6 +238,23 @@ START_TEST(test_off)
 }
 END_TEST
 
+/* The first policy does not fit: CNI ADD still must not take a new pod for open. */
+START_TEST(test_full)
+{
+	struct mk_policy_peer_key key = { .set = 1 };
+	const struct mk_policy_peer value = { 0 };
+
+	while (mk_table_put(&policy_tables.peers, &key, &value, &err) == 0)
+		key.set++;
+	ck_assert_int_eq(mk_node_policies_reconcile(&policies, &err), -ENOSPC);
+	ck_assert_uint_eq(policy_state_now().listed, MK_POLICY_LISTED_SOME);
+	while (--key.set > 0)
+		ck_ok(mk_table_delete(&policy_tables.peers, &key, &err));
+	reconcile(1);
+	ck_assert_uint_eq(policy_state_now().listed, MK_POLICY_LISTED_SOME);
+}
+END_TEST
+
 /* ---- chains ---------------------------------------------------------------------------------- */
 
 static int number; /* of the chain */
@@ -346,6 +364,7 @@ UNIT_SUITE("node_policies")
 	tcase_add_test(tc, test_loaded_again);
 	tcase_add_test(tc, test_emptied);
 	tcase_add_test(tc, test_off);
+	tcase_add_test(tc, test_full);
 	tcase_add_test(tc, test_chains);
 	tcase_add_test(tc, test_chains_alone);
 }

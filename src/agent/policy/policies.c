@@ -333,6 +333,16 @@ static void write_names(struct mk_node_policies *policies)
 			     mk_error_text(&why));
 }
 
+/* Before the tables, because a table may be full: CNI ADD must not take a new pod for open. */
+static void hold_new_pods(const struct mk_node_policies *policies)
+{
+	struct mk_policy_figures figures;
+
+	mk_policies_figures(policies->compiler, &figures);
+	if (figures.holds)
+		set_listed(policies->node->core, MK_POLICY_LISTED_SOME);
+}
+
 static int write_tables(struct mk_node_policies *policies, struct mk_error *err)
 {
 	const struct mk_policy_changes *changes;
@@ -343,6 +353,7 @@ static int write_tables(struct mk_node_policies *policies, struct mk_error *err)
 		return ret;
 	if (sets_changed(changes) || !policies->described)
 		write_names(policies);
+	hold_new_pods(policies);
 	ret = apply(policies, changes, false, err);
 	if (has_fresh(policies))
 		ret = ret ?: apply_all(policies, err);
