@@ -174,6 +174,7 @@ MK_MAP(sfc_chains, BPF_MAP_TYPE_ARRAY, __u32, struct mk_sfc_chain, MK_SFC_CHAINS
 MK_MAP(sfc_functions, BPF_MAP_TYPE_HASH, __u32, struct mk_sfc_function, MK_SFC_FUNCTIONS_ALL,
        BPF_F_NO_PREALLOC);
 MK_MAP(sfc_replicas, BPF_MAP_TYPE_ARRAY, __u32, struct mk_sfc_replica, MK_SFC_REPLICAS, 0);
+MK_MAP(sfc_tags, BPF_MAP_TYPE_HASH, __u64, __u32, MK_SFC_REPLICAS, BPF_F_NO_PREALLOC);
 MK_MAP(sfc_ports, BPF_MAP_TYPE_HASH, __u32, struct mk_sfc_port, MK_SFC_PORTS, BPF_F_NO_PREALLOC);
 MK_MAP(sfc_paths, BPF_MAP_TYPE_HASH, __u32, struct mk_sfc_path, MK_SFC_PATHS, BPF_F_NO_PREALLOC);
 MK_MAP(sfc_counters, BPF_MAP_TYPE_PERCPU_HASH, __u32, struct mk_sfc_counters, MK_SFC_REPLICAS,

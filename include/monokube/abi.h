@@ -23,7 +23,7 @@ enum mk_hook {
 	MK_HOOK_OVERLAY, /* VXLAN device, ingress: another node sends */
 	MK_HOOK_UPLINK, /* uplink, ingress: hosts outside send */
 	MK_HOOK_UPLINK_EGRESS, /* uplink, egress: the host answers */
-	MK_HOOK_FUNCTION, /* host side of a function pod's port, ingress: a function sends */
+	MK_HOOK_FUNCTION, /* host side of a function's port, or mksfc, ingress: a function sends */
 	MK_HOOK_COUNT
 };
 
@@ -57,6 +57,7 @@ enum mk_entry {
 	MK_ENTRY_UPLINK_EGRESS,
 	MK_ENTRY_LOOPBACK,
 	MK_ENTRY_FUNCTION,
+	MK_ENTRY_SFC_OVERLAY,
 	MK_ENTRY_COUNT
 };
 
@@ -621,7 +622,7 @@ _Static_assert(sizeof(struct mk_link_set) == MK_BY_FAMILY(136, 368), "map value 
  * changes `current`, so no packet meets half a change. Since version 7 of the tables. */
 struct mk_links {
 	__u32 current; /* 0 or 1 */
-	__u32 pad;
+	__u32 sfc_ifindex; /* VXLAN device of chains (MK_SFC_VNI); 0: none */
 	struct mk_link_set set[2];
 };
 _Static_assert(sizeof(struct mk_links) == MK_BY_FAMILY(280, 744), "map value ABI");

@@ -23,6 +23,7 @@
 #define MK_SFC_PATHS	      65535
 #define MK_SFC_PATH_PROBES    8
 #define MK_SFC_PATH_FUNCTIONS (2 * MK_SFC_FUNCTIONS)
+#define MK_SFC_BACK_MS	      1000 /* for so long a replica that was not there gets no packets */
 
 /* How a function pod handles the frames of its ports. */
 enum mk_port_mode {
@@ -57,10 +58,12 @@ struct mk_sfc_chain {
 };
 _Static_assert(sizeof(struct mk_sfc_chain) == 48, "map value ABI");
 
-/* Map sfc_functions, a hash by __u32: which replica new flows get. One update replaces all. No
+/* Map sfc_functions, a hash by __u32: which replica new flows get. Chains that give replicas of
+ * this node another weight (localWeight) have an entry of their own. One update replaces all. No
  * entry, or a slot with 0: no replica serves. */
 struct mk_sfc_function {
-	__u64 name_hash; /* of "NAMESPACE/NAME": the agent recognises it after a restart */
+	/* of namespace, name and localWeight: the agent recognises it after a restart */
+	__u64 name_hash;
 	__u16 replica[MK_SFC_SLOTS]; /* by hash of the flow: key in map sfc_replicas */
 	__u16 pad[3];
 };
@@ -77,12 +80,16 @@ enum mk_sfc_replica_state {
 struct mk_sfc_replica {
 	__u64 uid_hash; /* of the Pod: the agent recognises it after a restart */
 	struct mk_addr addr; /* of the function pod, in this family; 0: it has none */
-	__u32 ifindex[MK_SFC_SIDES]; /* host's ends of its ports; 0: none */
-	__u8 mode; /* enum mk_port_mode */
+	__u32 ifindex[MK_SFC_SIDES]; /* host's ends of its ports; 0: none, or on another node */
+	__u32 back_ms; /* CLOCK_MONOTONIC when its node sent a packet back; 0: not. Programs set it */
+	__u8 vtep_mac[6]; /* of its node; 0: this node */
+	__u8 mode; /* enum mk_port_mode; of a replica on another node MK_PORT_NONE */
 	__u8 state; /* enum mk_sfc_replica_state */
-	__u16 pad[MK_BY_FAMILY(1, 3)];
+#if MK_FAMILY != 4
+	__u32 pad;
+#endif
 };
-_Static_assert(sizeof(struct mk_sfc_replica) == MK_BY_FAMILY(24, 40), "map value ABI");
+_Static_assert(sizeof(struct mk_sfc_replica) == MK_BY_FAMILY(32, 48), "map value ABI");
 
 /* Map sfc_ports, a hash by ifindex of the host's end. The agent writes it. */
 struct mk_sfc_port {
@@ -104,6 +111,34 @@ struct mk_sfc_path {
 	__u32 pad;
 };
 _Static_assert(sizeof(struct mk_sfc_path) == 40, "map value ABI");
+
+/* ---- between nodes --------------------------------------------------------------------------- */
+
+/* A packet for a replica on another node goes by a VXLAN device of its own (struct mk_links), and
+ * comes back by it. Only the node of the chained pod (home) knows the flow's path. The inner frame
+ * has the VTEP MAC of the receiving node as destination. Its source says what it carries. */
+enum mk_sfc_carried {
+	MK_SFC_TO, /* for the replica, by the port `side` */
+	MK_SFC_FROM, /* the replica has sent it, by the port `side` */
+	MK_SFC_BACK, /* as TO, sent back: the replica is not here */
+};
+#define MK_SFC_VNI 2
+
+/* The source of such a frame: a local unicast MAC address. */
+struct mk_sfc_mac {
+	__u8 what; /* MK_SFC_MAC_LOCAL | enum mk_sfc_carried << 2 | enum mk_sfc_side << 4 */
+	__u8 tag[5]; /* the low 40 bits of mk_sfc_replica.uid_hash, in network order */
+};
+#define MK_SFC_MAC_LOCAL 0x02
+_Static_assert(sizeof(struct mk_sfc_mac) == 6, "a MAC address");
+
+#define MK_SFC_TAG_MASK ((1ULL << 40) - 1)
+
+/* Map sfc_tags, a hash by __u64 (mk_sfc_replica.uid_hash & MK_SFC_TAG_MASK) with the replica's
+ * number (__u32), of this node and of others. The agent writes it. If two replicas have one tag,
+ * only one of them has a number. */
+
+/* ---- counters -------------------------------------------------------------------------------- */
 
 /* Map sfc_counters, a per-CPU hash by __u32, a replica's number. The agent adds and removes
  * entries; programs count if there is one. */

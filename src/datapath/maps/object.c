@@ -24,6 +24,7 @@ const struct mk_program mk_programs[] = {
 	{ .name = "elb_uplink_egress", .is_hook = true },
 	{ .name = "ilb_lo_egress", .is_hook = true },
 	{ .name = "sfc_port", .is_hook = true },
+	{ .name = "sfc_overlay", .is_hook = true },
 	{ .name = "router" },
 	{ .name = "elb" },
 	{ .name = "open" },
@@ -60,6 +61,7 @@ const char *const mk_entry_programs[] = {
 	[MK_ENTRY_UPLINK_EGRESS] = "elb_uplink_egress",
 	[MK_ENTRY_LOOPBACK] = "ilb_lo_egress",
 	[MK_ENTRY_FUNCTION] = "sfc_port",
+	[MK_ENTRY_SFC_OVERLAY] = "sfc_overlay",
 };
 _Static_assert(MK_ARRAY_SIZE(mk_entry_programs) == MK_ENTRY_COUNT, "a program per hook");
 _Static_assert(MK_ARRAY_SIZE(mk_programs) <= MK_PROGRAMS_MAX, "room in struct mk_abi");

@@ -134,7 +134,7 @@ static const struct map_form value_forms[] = {
 	{ "uplinks", FORM(uplink, mk_uplink, 16) },
 	{ "links", FORM(links, mk_links, 280) },
 	{ "way", FORM(way, mk_way, 16) },
-	{ "sfc_replicas", FORM(sfc_replica, mk_sfc_replica, 24) },
+	{ "sfc_replicas", FORM(sfc_replica, mk_sfc_replica, 32) },
 	{ "monitor_settings", FORM(monitor_settings, mk_monitor_settings, 32) },
 	{ "held", FORM(held, mk_held, sizeof(struct mk_held) - 32) },
 };
