@@ -183,6 +183,9 @@ static void read_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 	if (mk_nl_link_traffic(agent->core.nl, devices->overlay_ifindex, &seen, NULL) == 0)
 		take_traffic(metrics, MK_HOOK_OVERLAY, agent->core.config.vxlan_iface_name,
 			     seen.rx_packets, seen.rx_bytes);
+	if (mk_nl_link_traffic(agent->core.nl, devices->sfc_ifindex, &seen, NULL) == 0)
+		take_traffic(metrics, MK_HOOK_FUNCTION, agent->core.config.sfc_iface_name,
+			     seen.rx_packets, seen.rx_bytes);
 	for (size_t i = 0; i < uplinks->count; i++) {
 		const struct mk_link *link = &uplinks->uplink[i].link;
 

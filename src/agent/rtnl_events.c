@@ -75,7 +75,7 @@ static bool is_ours(const struct agent_rtnl *rtnl, int ifindex)
 	       !mk_core_any(rtnl->core, mk_family_is_loaded) || rtnl->node->waits ||
 	       node->uplinks.some_missing || ifindex == node->devices.host_ifindex ||
 	       ifindex == node->devices.host_peer_ifindex ||
-	       ifindex == node->devices.overlay_ifindex;
+	       ifindex == node->devices.overlay_ifindex || ifindex == node->devices.sfc_ifindex;
 }
 
 /* Is the device a function pod's port, by its MAC address? */
@@ -98,6 +98,17 @@ static void see_port(const struct agent_rtnl *rtnl, const struct nlmsghdr *messa
 	if (is_port(message))
 		mk_core_mark(rtnl->core, MK_UNSURE_PORTS,
 			     message->nlmsg_type == RTM_DELLINK ? 0 : SETTLE_MS);
+}
+
+/* FDB entries of both VXLAN devices, and neighbours. */
+static void see_neighbour(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
+{
+	const struct ndmsg *entry = NLMSG_DATA(message);
+	const struct mk_devices *devices = &rtnl->node->devices;
+
+	if (entry->ndm_ifindex == devices->overlay_ifindex ||
+	    entry->ndm_ifindex == devices->sfc_ifindex)
+		look_at_overlay(rtnl);
 }
 
 static int device_of_route(const struct nlmsghdr *message)
@@ -157,9 +168,7 @@ static void see_message(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
 		look_again(rtnl, false);
 		break;
 	case RTM_DELNEIGH:
-		if (((const struct ndmsg *)NLMSG_DATA(message))->ndm_ifindex ==
-		    rtnl->node->devices.overlay_ifindex)
-			look_at_overlay(rtnl);
+		see_neighbour(rtnl, message);
 		break;
 	case RTM_DELQDISC:
 	case RTM_NEWTFILTER:

@@ -64,6 +64,9 @@ static const struct setting settings[] = {
 	  mk_parse_family, FIELD(underlay_family) },
 	{ "vxlanIfaceName", "vxlan-iface-name", "NAME", "mkvxlan", MK_EXPECTED_IFNAME,
 	  "VXLAN device to create", mk_parse_ifname, FIELD(vxlan_iface_name) },
+	{ "sfcIfaceName", "sfc-iface-name", "NAME", "mksfc", MK_EXPECTED_IFNAME,
+	  "VXLAN device to create for service function chains between nodes", mk_parse_ifname,
+	  FIELD(sfc_iface_name) },
 	{ "vxlanPort", "vxlan-port", "PORT", "4789", "a port from 1 to 65535",
 	  "UDP port of the overlay", mk_parse_port, FIELD(vxlan_port) },
 	{ "vethPairNamePrefix", "veth-pair-name-prefix", "TEXT", "mk",
@@ -468,23 +471,37 @@ static int check_ports(const struct mk_config *config, struct mk_error *err)
 	return check_listens(config, err);
 }
 
-static int check_interfaces(const struct mk_config *config, struct mk_error *err)
+/* A VXLAN device that monokube makes is none of its other devices. */
+static int check_vxlan_name(const struct mk_config *config, const char *setting, const char *vxlan,
+			    struct mk_error *err)
 {
-	const char *vxlan = config->vxlan_iface_name, *at = config->uplinks;
+	const char *at = config->uplinks;
 	char name[IFNAMSIZ];
 
 	if (strcmp(vxlan, MK_HOST_VETH) == 0 || strcmp(vxlan, MK_HOST_PEER) == 0)
 		return mk_error_set(
 			err, EINVAL,
-			"vxlanIfaceName '%s': expected a name other than those of the host veth pair, '%s' and '%s'",
-			vxlan, MK_HOST_VETH, MK_HOST_PEER);
+			"%s '%s': expected a name other than those of the host veth pair, '%s' and '%s'",
+			setting, vxlan, MK_HOST_VETH, MK_HOST_PEER);
 	while (mk_config_next_name(&at, name))
 		if (strcmp(vxlan, name) == 0)
 			return mk_error_set(
 				err, EINVAL,
-				"uplinkIfaceName '%s': expected devices other than vxlanIfaceName '%s'",
-				config->uplinks, vxlan);
+				"uplinkIfaceName '%s': expected devices other than %s '%s'",
+				config->uplinks, setting, vxlan);
 	return 0;
+}
+
+static int check_interfaces(const struct mk_config *config, struct mk_error *err)
+{
+	int ret = check_vxlan_name(config, "vxlanIfaceName", config->vxlan_iface_name, err);
+
+	ret = ret ?: check_vxlan_name(config, "sfcIfaceName", config->sfc_iface_name, err);
+	if (ret < 0 || strcmp(config->sfc_iface_name, config->vxlan_iface_name) != 0)
+		return ret;
+	return mk_error_set(err, EINVAL,
+			    "sfcIfaceName '%s': expected a name other than vxlanIfaceName '%s'",
+			    config->sfc_iface_name, config->vxlan_iface_name);
 }
 
 /* Every link must carry IPv6 packets of this size (RFC 8200). */

@@ -57,6 +57,7 @@ struct mk_config {
 	struct mk_ranges vteps;
 	sa_family_t underlay_family; /* underlayFamily, AF_INET or AF_INET6 */
 	char vxlan_iface_name[IFNAMSIZ]; /* vxlanIfaceName, mkvxlan */
+	char sfc_iface_name[IFNAMSIZ]; /* sfcIfaceName, mksfc */
 	uint16_t vxlan_port; /* vxlanPort, 4789 (RFC 7348) */
 	char veth_prefix[IFNAMSIZ]; /* vethPairNamePrefix, mk; at most 4 characters */
 	/* uplinkIfaceName: names with commas between; empty: all with an address or a route */

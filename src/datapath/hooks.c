@@ -56,6 +56,9 @@ size_t fixed_hooks(const struct mk_datapath *datapath, struct hook *hooks)
 	hooks[0] = (struct hook){ host_peer, MK_INGRESS, "ilb_host" };
 	hooks[1] = (struct hook){ overlay, MK_INGRESS, "ilb_overlay" };
 	hooks[2] = (struct hook){ MK_LOOPBACK_IFINDEX, MK_EGRESS, "ilb_lo_egress" };
+	if (links->sfc_ifindex)
+		hooks[count++] =
+			(struct hook){ (int)links->sfc_ifindex, MK_INGRESS, "sfc_overlay" };
 	for (size_t i = 0; i < links->uplink_count; i++)
 		count += add_uplink_hooks(&links->uplinks[i], &hooks[count]);
 	read_other_links(datapath, &other);

@@ -48,12 +48,12 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 
 	mk_reserved_ranges(config, ports);
 	fprintf(out,
-		"vxlan=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n"
+		"vxlan=%s\nsfc=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n"
 		"reserved_ports=%s\nsource=%s\n"
 		"cluster_cidr=%s\nvtep_cidr=%s\nhealthz=%s\nmetrics=%s\n"
 		"masquerade_ipv6=%s\nnetwork_policy=%s\n",
-		config->vxlan_iface_name, config->veth_prefix, config->bpf_dir,
-		config->cni_conf_path, config->cni_bin_dir, ports, source,
+		config->vxlan_iface_name, config->sfc_iface_name, config->veth_prefix,
+		config->bpf_dir, config->cni_conf_path, config->cni_bin_dir, ports, source,
 		mk_cidr_format(mk_config_cluster(config, config->cluster.primary), cluster),
 		mk_cidr_format(mk_config_vteps(config, config->cluster.primary), vtep),
 		listen_text(&config->healthz, healthz), listen_text(&config->metrics, metrics),
@@ -92,6 +92,7 @@ static void take_line(struct mk_record *record, const char *line)
 		size_t size;
 	} fields[] = {
 		{ "vxlan=", record->vxlan_name, sizeof(record->vxlan_name) },
+		{ "sfc=", record->sfc_name, sizeof(record->sfc_name) },
 		{ "veth_prefix=", record->veth_prefix, sizeof(record->veth_prefix) },
 		{ "bpf_dir=", record->bpf_dir, sizeof(record->bpf_dir) },
 		{ "cni_conf=", record->cni_conf_path, sizeof(record->cni_conf_path) },
@@ -123,6 +124,7 @@ int mk_record_read(const char *state_dir, struct mk_record *record, struct mk_er
 
 	*record = (struct mk_record){
 		.vxlan_name = "mkvxlan",
+		.sfc_name = "mksfc",
 		.veth_prefix = "mk",
 		.bpf_dir = MK_BPF_DIR,
 		.cni_conf_path = "/etc/cni/net.d/10-monokube.conflist",

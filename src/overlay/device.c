@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "host/sysctl.h"
+#include "monokube/sfc.h"
 
 /* ---- MTU ------------------------------------------------------------------------------------- */
 
@@ -212,13 +213,19 @@ static int ensure_addresses(struct mk_nl *nl, const struct mk_devices *devices,
 
 /* ---- VXLAN ----------------------------------------------------------------------------------- */
 
+/* One of the two devices. */
+struct vxlan {
+	const char *name, *setting; /* `setting` names the device */
+	uint32_t id;
+};
+
 /* Returns what differs and cannot be changed on an existing device; NULL: nothing. */
-static const char *vxlan_difference(const struct mk_link *link,
+static const char *vxlan_difference(const struct mk_link *link, const struct vxlan *vxlan,
 				    const struct mk_device_wanted *wanted)
 {
 	if (strcmp(link->kind, "vxlan") != 0)
 		return "kind";
-	if (link->vxlan_id != MK_VXLAN_VNI)
+	if (link->vxlan_id != vxlan->id)
 		return "VNI";
 	if (link->vxlan_port != wanted->vxlan_port)
 		return "port";
@@ -234,49 +241,66 @@ static const char *vxlan_difference(const struct mk_link *link,
 }
 
 /* Returns 1: it exists and is right (or can be changed); 0: it does not exist (any more). */
-static int adopt_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
-		       struct mk_link *link, struct mk_error *err)
+static int adopt_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
+		       const struct mk_device_wanted *wanted, struct mk_link *link,
+		       struct mk_error *err)
 {
 	const char *difference;
-	int ret = mk_nl_link_get(nl, wanted->vxlan_name, link, err);
+	int ret = mk_nl_link_get(nl, vxlan->name, link, err);
 
 	if (ret == -ENODEV)
 		return 0;
 	if (ret < 0)
 		return ret;
-	difference = vxlan_difference(link, wanted);
+	difference = vxlan_difference(link, vxlan, wanted);
 	if (!difference)
 		return 1;
 	if (strcmp(link->kind, "vxlan") != 0)
 		return mk_error_set(
 			err, EEXIST,
-			"interface '%s' exists and is no VXLAN device (kind '%s'): choose another vxlanIfaceName",
-			wanted->vxlan_name, link->kind);
-	mk_log_warn("VXLAN device is replaced: it differs name=%s difference=\"%s\"",
-		    wanted->vxlan_name, difference);
-	ret = mk_nl_link_delete(nl, wanted->vxlan_name, err);
+			"interface '%s' exists and is no VXLAN device (kind '%s'): choose another %s",
+			vxlan->name, link->kind, vxlan->setting);
+	mk_log_warn("VXLAN device is replaced: it differs name=%s difference=\"%s\"", vxlan->name,
+		    difference);
+	ret = mk_nl_link_delete(nl, vxlan->name, err);
 	return ret < 0 ? ret : 0;
 }
 
-static int create_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
-			struct mk_link *link, struct mk_error *err)
+static int create_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
+			const struct mk_device_wanted *wanted, struct mk_link *link,
+			struct mk_error *err)
 {
-	struct mk_vxlan vxlan = {
-		.name = wanted->vxlan_name,
-		.id = MK_VXLAN_VNI,
+	struct mk_vxlan device = {
+		.name = vxlan->name,
+		.id = vxlan->id,
 		.port = wanted->vxlan_port,
 		.local = wanted->underlay,
 		.uplink_ifindex = wanted->uplink_ifindex,
 		.mac = macs_of(wanted)->vtep_mac,
 		.mtu_bytes = wanted->mtu_bytes,
 	};
-	int ret = mk_nl_vxlan_add(nl, &vxlan, err);
+	int ret = mk_nl_vxlan_add(nl, &device, err);
 
 	if (ret < 0)
 		return ret;
-	mk_log_info("VXLAN device created name=%s vni=%d port=%u mtu=%u", vxlan.name, MK_VXLAN_VNI,
-		    vxlan.port, vxlan.mtu_bytes);
-	return mk_nl_link_get(nl, wanted->vxlan_name, link, err);
+	mk_log_info("VXLAN device created name=%s vni=%u port=%u mtu=%u", device.name, device.id,
+		    device.port, device.mtu_bytes);
+	return mk_nl_link_get(nl, vxlan->name, link, err);
+}
+
+/* Have the device. Returns 1 if it was created. @before: its former ifindex; 0: none. */
+static int have_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
+		      const struct mk_device_wanted *wanted, int before, struct mk_link *link,
+		      struct mk_error *err)
+{
+	int ret = adopt_vxlan(nl, vxlan, wanted, link, err);
+
+	if (ret != 0)
+		return ret < 0 ? ret : 0;
+	if (before)
+		say_missing(vxlan->name);
+	ret = create_vxlan(nl, vxlan, wanted, link, err);
+	return ret < 0 ? ret : 1;
 }
 
 static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
@@ -284,16 +308,13 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 {
 	const struct device_ips ips = { { &wanted->addresses[0].vtep,
 					  &wanted->addresses[1].vtep } };
+	const struct vxlan vxlan = { wanted->vxlan_name, "vxlanIfaceName", MK_VXLAN_VNI };
 	struct mk_link link;
-	int adjusted, lacked = 0, ret = adopt_vxlan(nl, wanted, &link, err);
-	bool fresh = ret == 0;
+	int fresh = have_vxlan(nl, &vxlan, wanted, devices->overlay_ifindex, &link, err);
+	int adjusted, lacked = 0, ret;
 
-	if (fresh && devices->overlay_ifindex)
-		say_missing(wanted->vxlan_name);
-	if (fresh)
-		ret = create_vxlan(nl, wanted, &link, err);
-	if (ret < 0)
-		return ret;
+	if (fresh < 0)
+		return fresh;
 	devices->overlay_ifindex = link.ifindex;
 	if (has_ipv6(wanted))
 		lacked = have_ipv6(nl, &link, fresh || is_new(devices, mk_family_index(AF_INET6)),
@@ -306,6 +327,26 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		return adjusted;
 	ret = ensure_addresses(nl, devices, &link, fresh, &ips, err);
 	return ret < 0 ? ret : fresh || lacked || adjusted || ret;
+}
+
+/* Only programs send by it, to MAC addresses in its FDB. */
+static int ensure_sfc(struct mk_nl *nl, const struct mk_device_wanted *wanted,
+		      struct mk_devices *devices, struct mk_error *err)
+{
+	const struct vxlan vxlan = { wanted->sfc_name, "sfcIfaceName", MK_SFC_VNI };
+	const struct mk_link_change quiet = { .no_link_local = true };
+	struct mk_link link;
+	int fresh = have_vxlan(nl, &vxlan, wanted, devices->sfc_ifindex, &link, err), ret = 0;
+
+	if (fresh < 0)
+		return fresh;
+	devices->sfc_ifindex = link.ifindex;
+	if (link.ipv6.exists && !link.ipv6.no_link_local)
+		ret = mk_nl_link_change(nl, link.ifindex, &quiet, err);
+	if (ret == 0)
+		ret = adjust(nl, &link, fresh, &macs_of(wanted)->vtep_mac, wanted->mtu_bytes,
+			     IFF_UP | IFF_NOARP, err);
+	return ret < 0 ? ret : fresh || ret;
 }
 
 /* ---- host veth pair -------------------------------------------------------------------------- */
@@ -391,16 +432,19 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		      struct mk_devices *devices, struct mk_error *err)
 {
-	int veth = ensure_veth(nl, wanted, devices, err), vxlan;
+	int veth = ensure_veth(nl, wanted, devices, err), vxlan, sfc;
 
 	if (veth < 0)
 		return veth;
 	vxlan = ensure_vxlan(nl, wanted, devices, err);
 	if (vxlan < 0)
 		return vxlan;
+	sfc = ensure_sfc(nl, wanted, devices, err);
+	if (sfc < 0)
+		return sfc;
 	devices->families = 0;
 	for (unsigned int i = 0; i < MK_FAMILIES; i++)
 		if (wanted->addresses[i].vtep.family != AF_UNSPEC)
 			devices->families |= 1U << i;
-	return veth + vxlan;
+	return veth + vxlan + sfc;
 }

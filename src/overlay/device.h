@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/overlay/device.h - the interfaces that the datapath needs on a node: the VXLAN device and the
- * host veth pair. A correct device keeps its ifindex. */
+/* src/overlay/device.h - the interfaces that the datapath needs on a node: the overlay's VXLAN
+ * device, that of chains, and the host veth pair. A correct device keeps its ifindex. */
 #ifndef MK_OVERLAY_DEVICE_H
 #define MK_OVERLAY_DEVICE_H
 
@@ -35,26 +35,27 @@ mk_must_check int mk_overlay_mtu(const struct mk_overlay_path *path, uint32_t *m
 
 struct mk_device_wanted {
 	const char *vxlan_name;
-	uint16_t vxlan_port;
+	const char *sfc_name; /* VXLAN device of service function chains (MK_SFC_VNI) */
+	uint16_t vxlan_port; /* of both */
 	struct mk_ip underlay; /* the Node's InternalIP, on the uplink: IPv4 or IPv6 */
 	int uplink_ifindex;
-	uint32_t mtu_bytes; /* of pods, so also of the VXLAN device and host veth */
+	uint32_t mtu_bytes; /* of pods, so also of the VXLAN devices and host veth */
 	/* by mk_family_index(), without a VTEP: none; MAC addresses are the same in both */
 	struct mk_addresses addresses[MK_FAMILIES];
 };
 
 struct mk_devices {
-	int host_ifindex, host_peer_ifindex, overlay_ifindex;
+	int host_ifindex, host_peer_ifindex, overlay_ifindex, sfc_ifindex;
 	unsigned int families; /* that they have, as bits by mk_family_index() */
 };
 
 /* Create or correct the devices. They have one address of each family of wanted->addresses, and
  * keep those of a family without. An IPv6 address is deprecated: the host's own packets have it
- * only if a route names it.
+ * only if a route names it. The chains' device has no address: only programs send by it.
  *
  * A VXLAN device or veth pair of that name with other properties is replaced. The log names
  * replaced and corrected devices, and those of @devices that are missing. Returns how many of the
- * two were not right. What a family needs that @devices do not have yet is no fault. */
+ * three were not right. What a family needs that @devices do not have yet is no fault. */
 mk_must_check int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 				    struct mk_devices *devices, struct mk_error *err);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* FDB and neighbour entries of the VXLAN device. All of them are ours, since the device is. They
- * change only with nodes, so rarely that the kernel is asked each time. */
+/* FDB and neighbour entries of the overlay's VXLAN device, and the same FDB entries of the chains'
+ * device. All of them are ours, since the devices are. They change only with nodes, so rarely that
+ * the kernel is asked each time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,15 +66,18 @@ static bool has(const struct entries *entries, const struct entry *entry)
 
 /* ---- the two sides --------------------------------------------------------------------------- */
 
+#define TUNNELS 2 /* VXLAN devices with an FDB: the overlay's, the chains' */
+
 struct sides {
-	struct entries neighs, fdb; /* in the kernel */
+	struct entries neighs, fdb[TUNNELS]; /* in the kernel */
 	struct entries wanted_neighs, wanted_fdb;
 };
 
 static void release(struct sides *sides)
 {
 	free(sides->neighs.list);
-	free(sides->fdb.list);
+	for (size_t i = 0; i < TUNNELS; i++)
+		free(sides->fdb[i].list);
 	free(sides->wanted_neighs.list);
 	free(sides->wanted_fdb.list);
 }
@@ -93,6 +97,11 @@ static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remo
 	return add(ctx, &entry);
 }
 
+static int ifindex_of(const struct mk_overlay *overlay, size_t tunnel)
+{
+	return tunnel ? overlay->devices.sfc_ifindex : overlay->devices.overlay_ifindex;
+}
+
 static int read_entries(struct mk_overlay *overlay, struct sides *sides, struct mk_error *err)
 {
 	int ifindex = overlay->devices.overlay_ifindex, ret = 0;
@@ -101,7 +110,10 @@ static int read_entries(struct mk_overlay *overlay, struct sides *sides, struct 
 		if (overlay_reads(&overlay->families[i]))
 			ret = mk_nl_each_neigh(overlay->nl, i ? AF_INET6 : AF_INET, ifindex,
 					       see_neigh, &sides->neighs, err);
-	return ret ?: mk_nl_each_fdb(overlay->nl, ifindex, see_fdb, &sides->fdb, err);
+	for (size_t i = 0; ret == 0 && i < TUNNELS; i++)
+		ret = mk_nl_each_fdb(overlay->nl, ifindex_of(overlay, i), see_fdb, &sides->fdb[i],
+				     err);
+	return ret;
 }
 
 static int want_entries(const struct overlay_family *family, struct sides *sides)
@@ -125,7 +137,10 @@ static int fill(struct mk_overlay *overlay, struct sides *sides, struct mk_error
 	int ret;
 
 	*sides = (struct sides){
-		.neighs.err = err, .fdb.err = err, .wanted_neighs.err = err, .wanted_fdb.err = err
+		.neighs.err = err,
+		.fdb = { { .err = err }, { .err = err } },
+		.wanted_neighs.err = err,
+		.wanted_fdb.err = err,
 	};
 	ret = read_entries(overlay, sides, err);
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
@@ -134,7 +149,8 @@ static int fill(struct mk_overlay *overlay, struct sides *sides, struct mk_error
 	if (ret < 0)
 		return ret;
 	sort(&sides->neighs);
-	sort(&sides->fdb);
+	for (size_t i = 0; i < TUNNELS; i++)
+		sort(&sides->fdb[i]);
 	sort(&sides->wanted_neighs);
 	sort(&sides->wanted_fdb);
 	return 0;
@@ -163,7 +179,7 @@ static int put_fdb(struct mk_nl *nl, int ifindex, const struct entry *entry, str
 	return mk_nl_fdb_put(nl, ifindex, &entry->mac, &entry->ip, err);
 }
 
-static int put(struct mk_overlay *overlay, const struct entries *wanted,
+static int put(struct mk_overlay *overlay, int ifindex, const struct entries *wanted,
 	       const struct entries *found, put_fn *put_one, const char *what,
 	       unsigned int *changes, struct mk_error *err)
 {
@@ -174,7 +190,7 @@ static int put(struct mk_overlay *overlay, const struct entries *wanted,
 			continue;
 		say_repaired(overlay, entry->node, what);
 		(*changes)++;
-		if (put_one(overlay->nl, overlay->devices.overlay_ifindex, entry, err) < 0)
+		if (put_one(overlay->nl, ifindex, entry, err) < 0)
 			return mk_error_wrap(err, "node '%s'", entry->node);
 	}
 	return 0;
@@ -185,13 +201,31 @@ int overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes, st
 	struct sides sides;
 	int ret = fill(overlay, &sides, err);
 
-	ret = ret
-		      ?: put(overlay, &sides.wanted_fdb, &sides.fdb, put_fdb, "FDB entry", changes,
-			     err);
-	ret = ret
-		      ?: put(overlay, &sides.wanted_neighs, &sides.neighs, put_neigh, "neighbour",
-			     changes, err);
+	for (size_t i = 0; ret == 0 && i < TUNNELS; i++)
+		ret = put(overlay, ifindex_of(overlay, i), &sides.wanted_fdb, &sides.fdb[i],
+			  put_fdb, i ? "FDB entry of chains" : "FDB entry", changes, err);
+	if (ret == 0)
+		ret = put(overlay, overlay->devices.overlay_ifindex, &sides.wanted_neighs,
+			  &sides.neighs, put_neigh, "neighbour", changes, err);
 	release(&sides);
+	return ret;
+}
+
+static int prune_fdb(struct mk_overlay *overlay, size_t tunnel, const struct sides *sides,
+		     unsigned int *changes, struct mk_error *err)
+{
+	const struct entries *fdb = &sides->fdb[tunnel];
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < fdb->count; i++) {
+		const struct entry *entry = &fdb->list[i];
+
+		if (has(&sides->wanted_fdb, entry))
+			continue;
+		ret = mk_nl_fdb_delete(overlay->nl, ifindex_of(overlay, tunnel), &entry->mac,
+				       &entry->ip, err);
+		(*changes)++;
+	}
 	return ret;
 }
 
@@ -207,14 +241,8 @@ static int prune(struct mk_overlay *overlay, const struct sides *sides, unsigned
 		ret = mk_nl_neigh_delete(overlay->nl, ifindex, &sides->neighs.list[i].ip, err);
 		(*changes)++;
 	}
-	for (size_t i = 0; ret == 0 && i < sides->fdb.count; i++) {
-		const struct entry *entry = &sides->fdb.list[i];
-
-		if (has(&sides->wanted_fdb, entry))
-			continue;
-		ret = mk_nl_fdb_delete(overlay->nl, ifindex, &entry->mac, &entry->ip, err);
-		(*changes)++;
-	}
+	for (size_t i = 0; ret == 0 && i < TUNNELS; i++)
+		ret = prune_fdb(overlay, i, sides, changes, err);
 	return ret;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/overlay/overlay.h - the overlay in the kernel: one FDB entry, one neighbour and one route per
- * other node. Routes into the datapath: one per range of Service addresses, and one per Service
- * address outside these ranges. Only differences are written. They are computed first from what the
- * kernel shows (our routes carry MK_RTPROT), then from memory, until mk_overlay_refresh() asks the
- * kernel again.
+ * other node; the chains' VXLAN device has the same FDB entries. Routes into the datapath: one per
+ * range of Service addresses, and one per Service address outside these ranges. Only differences
+ * are written. They are computed first from what the kernel shows (our routes carry MK_RTPROT),
+ * then from memory, until mk_overlay_refresh() asks the kernel again.
  *
  * One object has both families, on the same devices. A call for one family leaves the other's
  * routes and neighbour entries as they are. FDB entries are shared: the same MAC address and
@@ -64,12 +64,12 @@ const struct mk_overlay_repairs *mk_overlay_repairs(const struct mk_overlay *ove
 mk_must_check int mk_overlay_sync(struct mk_overlay *overlay, bool complete, unsigned int *changes,
 				  struct mk_error *err);
 
-/* `monokube cleanup`: remove our routes, @vxlan_name if it is a VXLAN device, the host veth pair.
- * Adds to *@removed. */
-mk_must_check int mk_overlay_remove(struct mk_nl *nl, const char *vxlan_name, unsigned int *removed,
-				    struct mk_error *err);
-/* ... of a node that had both families, only one: our routes, and what the two devices have of
- * @family. The devices stay. */
+/* `monokube cleanup`: remove our routes, @vxlan_name and @sfc_name if they are VXLAN devices, and
+ * the host veth pair. Adds to *@removed. */
+mk_must_check int mk_overlay_remove(struct mk_nl *nl, const char *vxlan_name, const char *sfc_name,
+				    unsigned int *removed, struct mk_error *err);
+/* ... of a node that had both families, only one: our routes, and what the devices have of @family.
+ * The devices stay. */
 mk_must_check int mk_overlay_remove_family(struct mk_nl *nl, const char *vxlan_name,
 					   sa_family_t family, unsigned int *removed,
 					   struct mk_error *err);

@@ -54,13 +54,14 @@ static int remove_link(struct mk_nl *nl, const char *name, const char *kind, uns
 	return ret;
 }
 
-int mk_overlay_remove(struct mk_nl *nl, const char *vxlan_name, unsigned int *removed,
-		      struct mk_error *err)
+int mk_overlay_remove(struct mk_nl *nl, const char *vxlan_name, const char *sfc_name,
+		      unsigned int *removed, struct mk_error *err)
 {
 	int ret = remove_routes(nl, AF_INET, removed, err);
 
 	ret = ret ?: remove_routes(nl, AF_INET6, removed, err);
 	ret = ret ?: remove_link(nl, vxlan_name, "vxlan", removed, err);
+	ret = ret ?: remove_link(nl, sfc_name, "vxlan", removed, err);
 	return ret ?: remove_link(nl, MK_HOST_VETH, "veth", removed, err);
 }
 

@@ -151,7 +151,7 @@ qdisc() { on node1 tc qdisc del dev "$1" clsact; }
 
 neighbour() { on node1 ip neigh del "$(on node1 ip "-$FAMILY" neigh show dev mkvxlan | awk '{ print $1; exit }')" dev mkvxlan; }
 neighbour_is_replaced() { on node1 ip neigh replace "$(on node1 ip "-$FAMILY" neigh show dev mkvxlan | awk '{ print $1; exit }')" lladdr 02:00:00:00:00:01 dev mkvxlan; }
-fdb() { on node1 sh -e -c 'set -- $(bridge fdb show dev mkvxlan); bridge fdb del "$1" dst "$3" dev mkvxlan'; }
+fdb() { on node1 sh -e -c "set -- \$(bridge fdb show dev $1); bridge fdb del \$1 dst \$3 dev $1"; }
 fdb_is_replaced() { on node1 sh -e -c 'set -- $(bridge fdb show dev mkvxlan); bridge fdb replace "$1" dst 192.168.99.77 dev mkvxlan'; }
 
 # ---- names in the BPF file system
@@ -263,19 +263,23 @@ check "the uplink's program is removed" is_repaired "program was missing .*progr
 check "the uplink's program for what leaves is removed" is_repaired "program was missing .*program=elb_uplink_egress" filter eth0 egress
 check "the host's program is removed" is_repaired "program was missing .*program=ilb_host" filter mkhost1 ingress
 check "the overlay's qdisc is removed" is_repaired "program was missing .*program=ilb_overlay" qdisc mkvxlan
+check "the program of chains between nodes is removed" is_repaired "program was missing .*program=sfc_overlay" filter mksfc ingress
 check "loopback's qdisc is removed" is_repaired "program was missing .*program=ilb_lo_egress" qdisc lo
 check "the uplink's qdisc is removed" is_repaired "program was missing .*program=elb_uplink_egress" qdisc eth0
 check "the chain of programs is emptied" is_repaired "missing and are back map=chain" empty chain
 check "the VXLAN device is set down" is_repaired "device had wrong properties .*name=mkvxlan .*was down" on node1 ip link set mkvxlan down
 check "the VXLAN device is deleted" is_repaired "device was missing .*name=mkvxlan" on node1 ip link del mkvxlan
 check "the VXLAN device's address is removed" is_repaired "address of a device was missing .*name=mkvxlan" on node1 ip addr flush dev mkvxlan
+check "the VXLAN device of chains is set down" is_repaired "device had wrong properties .*name=mksfc .*was down" on node1 ip link set mksfc down
+check "the VXLAN device of chains is deleted" is_repaired "device was missing .*name=mksfc" on node1 ip link del mksfc
 check "the host veth pair is deleted" is_repaired "device was missing .*name=mkhost0" on node1 ip link del mkhost0
 check "the host veth pair's address is removed" is_repaired "address of a device was missing .*name=mkhost0" on node1 ip addr flush dev mkhost0
 check "the host veth pair is set down" is_repaired "device had wrong properties .*name=mkhost1" on node1 ip link set mkhost1 down
 check "the route to a node is removed" is_repaired "route was missing .*dst=10.244.2.0/24" on node1 ip route del 10.244.2.0/24
 check "a route is replaced" is_repaired "route was (missing|altered) .*dst=10.244.2.0/24" on node1 ip route replace 10.244.2.0/24 dev eth0
 check "the neighbour entry of a node is removed" is_repaired "neighbour of a node was missing .*node=node2" neighbour
-check "the FDB entry of a node is removed" is_repaired "FDB entry of a node was missing .*node=node2" fdb
+check "the FDB entry of a node is removed" is_repaired "FDB entry of a node was missing .*node=node2" fdb mkvxlan
+check "the FDB entry of a node for chains is removed" is_repaired "FDB entry of chains of a node was missing .*node=node2" fdb mksfc
 check "the neighbour entry of a node is replaced" is_repaired "neighbour of a node was (missing|altered) .*node=node2" neighbour_is_replaced
 check "the FDB entry of a node is replaced" is_repaired "FDB entry of a node was (missing|altered) .*node=node2" fdb_is_replaced
 check "the reserved ports are reverted" is_repaired "changed by another process .*reserved_ports=" on node1 sysctl -qw net.ipv4.ip_local_reserved_ports=

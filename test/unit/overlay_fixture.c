@@ -123,6 +123,7 @@ void netns_setup_of(const struct setting *setting)
 	ck_ok(mk_nl_addr_add(nl, &address, &err));
 	wanted = (struct mk_device_wanted){
 		.vxlan_name = "mkvxlan",
+		.sfc_name = "mksfc",
 		.vxlan_port = 4789,
 		.underlay = address.cidr.ip,
 		.uplink_ifindex = link.ifindex,
@@ -134,7 +135,7 @@ void netns_setup_of(const struct setting *setting)
 	family = cluster.ip.family;
 	own = &wanted.addresses[mk_family_index(family)];
 	ck_ok(mk_addresses_compute(&cluster, &vtep, &pods, own, &err));
-	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &node_devices, &err), 2);
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &node_devices, &err), 3);
 	overlay = mk_overlay_new(nl, &err);
 	mk_overlay_set_node(overlay, &node_devices, own);
 	plan_setup();
@@ -207,6 +208,16 @@ static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remo
 	return 0;
 }
 
+/* The chains' device has the same FDB entries. */
+static void check_fdb_of_chains(const struct seen *seen)
+{
+	struct seen sfc = { .remote = seen->remote };
+
+	ck_ok(mk_nl_each_fdb(nl, node_devices.sfc_ifindex, see_fdb, &sfc, &err));
+	ck_assert_uint_eq(sfc.fdb, seen->fdb);
+	ck_assert_int_eq(sfc.has_remote, seen->has_remote);
+}
+
 struct seen look(const char *dst, const char *remote)
 {
 	struct seen seen = { .dst = dst, .remote = remote };
@@ -214,6 +225,7 @@ struct seen look(const char *dst, const char *remote)
 	ck_ok(mk_nl_each_route(nl, family, see_route, &seen, &err));
 	ck_ok(mk_nl_each_neigh(nl, family, node_devices.overlay_ifindex, see_neigh, &seen, &err));
 	ck_ok(mk_nl_each_fdb(nl, node_devices.overlay_ifindex, see_fdb, &seen, &err));
+	check_fdb_of_chains(&seen);
 	return seen;
 }
 

@@ -56,7 +56,8 @@ struct seen {
 	const char *dst, *remote;
 	bool has_dst, has_remote;
 };
-/* @dst: look for a route to it; @remote: for an FDB entry with it; NULL: for none. */
+/* @dst: look for a route to it; @remote: for an FDB entry with it; NULL: for none. The chains'
+ * device has the same FDB entries. */
 struct seen look(const char *dst, const char *remote);
 struct seen look_at(sa_family_t of);
 

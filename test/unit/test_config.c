@@ -47,6 +47,7 @@ START_TEST(test_defaults)
 	ck_assert_str_eq(mk_cidr_format(mk_config_vteps(&config, config.cluster.primary), buf),
 			 "10.18.0.0/16");
 	ck_assert_str_eq(config.vxlan_iface_name, "mkvxlan");
+	ck_assert_str_eq(config.sfc_iface_name, "mksfc");
 	ck_assert_uint_eq(config.vxlan_port, 4789);
 	ck_assert_str_eq(config.veth_prefix, "mk");
 	ck_assert_str_eq(config.uplinks, "");
@@ -267,6 +268,8 @@ START_TEST(test_environment)
 					    "172.16.0.0/12",
 					    "vxlanIfaceName",
 					    "vx",
+					    "sfcIfaceName",
+					    "sf",
 					    "vxlanPort",
 					    "8472",
 					    "vethPairNamePrefix",
@@ -327,6 +330,7 @@ START_TEST(test_environment)
 	ck_assert_str_eq(mk_cidr_format(mk_config_vteps(&config, config.cluster.primary), buf),
 			 "172.16.0.0/12");
 	ck_assert_str_eq(config.vxlan_iface_name, "vx");
+	ck_assert_str_eq(config.sfc_iface_name, "sf");
 	ck_assert_uint_eq(config.vxlan_port, 8472);
 	ck_assert_str_eq(config.veth_prefix, "veth");
 	ck_assert_str_eq(config.uplinks, "eth0");
@@ -571,6 +575,18 @@ static const struct {
 	  { "uplinkIfaceName", "eth0,mkvxlan" },
 	  { REQUIRED },
 	  { "uplinkIfaceName", "'eth0,mkvxlan'", "other than" } },
+	{ "device of chains with the overlay's name",
+	  { "sfcIfaceName", "mkvxlan" },
+	  { REQUIRED },
+	  { "sfcIfaceName", "'mkvxlan'", "other than vxlanIfaceName" } },
+	{ "device of chains with a name of the host pair",
+	  { "sfcIfaceName", "mkhost1" },
+	  { REQUIRED },
+	  { "sfcIfaceName", "'mkhost1'", "host veth pair" } },
+	{ "uplink is the device of chains",
+	  { "uplinkIfaceName", "eth0,mksfc" },
+	  { REQUIRED },
+	  { "uplinkIfaceName", "'eth0,mksfc'", "other than sfcIfaceName" } },
 	{ "an uplink without a name",
 	  { "uplinkIfaceName", "eth0,,eth1" },
 	  { REQUIRED },

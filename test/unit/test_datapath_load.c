@@ -47,6 +47,7 @@ START_TEST(test_everything_outlives_the_agent)
 	mk_datapath_free(fx_attached());
 	ck_assert_uint_ne(fx_program_at((int)fx.links.set.host_peer_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_ne(fx_program_at((int)fx.links.set.overlay_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at((int)fx.links.sfc_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_EGRESS), 0);
 	ck_assert_uint_ne(fx_program_at(MK_LOOPBACK_IFINDEX, MK_EGRESS), 0);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The overlay's devices, peers and Services' addresses in a network namespace, over IPv4. */
+#include <net/if.h>
 #include <string.h>
 
+#include "monokube/sfc.h"
 #include "unit/overlay_fixture.h"
 
 static struct mk_error err;
@@ -13,11 +15,12 @@ START_TEST(test_devices_are_kept)
 	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &again, &err), 0);
 	ck_assert_mem_eq(&again, &node_devices, sizeof(again));
 	wanted.mtu_bytes = 1400; /* changeable */
-	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &again, &err), 2);
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &again, &err), 3);
 	ck_assert_mem_eq(&again, &node_devices, sizeof(again));
 	wanted.vxlan_port = 8472; /* not changeable */
-	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &again, &err), 1);
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &again, &err), 2);
 	ck_assert_int_ne(again.overlay_ifindex, node_devices.overlay_ifindex);
+	ck_assert_int_ne(again.sfc_ifindex, node_devices.sfc_ifindex);
 	ck_assert_int_eq(again.host_ifindex, node_devices.host_ifindex);
 }
 END_TEST
@@ -30,6 +33,95 @@ START_TEST(test_foreign_device_is_refused)
 	ck_assert_int_eq(mk_devices_ensure(nl, &other, &node_devices, &err), -EEXIST);
 	ck_assert_msg(strstr(err.text, "far0") && strstr(err.text, "vxlanIfaceName"), "%s",
 		      err.text);
+	other = wanted;
+	other.sfc_name = "far0";
+	ck_assert_int_eq(mk_devices_ensure(nl, &other, &node_devices, &err), -EEXIST);
+	ck_assert_msg(strstr(err.text, "far0") && strstr(err.text, "sfcIfaceName"), "%s", err.text);
+}
+END_TEST
+
+/* The device of chains shares the overlay's UDP port, underlay, MTU and MAC address. It has no
+ * address, so the host sends nothing by it. */
+static void check_device_of_chains(void)
+{
+	struct own_address seen = { .ifindex = node_devices.sfc_ifindex };
+	struct mk_link sfc, vxlan;
+
+	ck_ok(mk_nl_link_get(nl, "mksfc", &sfc, &err));
+	ck_ok(mk_nl_link_get(nl, "mkvxlan", &vxlan, &err));
+	ck_assert_int_eq(sfc.ifindex, node_devices.sfc_ifindex);
+	ck_assert_str_eq(sfc.kind, "vxlan");
+	ck_assert_uint_eq(sfc.vxlan_id, MK_SFC_VNI);
+	ck_assert_uint_eq(sfc.vxlan_port, vxlan.vxlan_port);
+	ck_assert(mk_ip_equal(&sfc.vxlan_local, &vxlan.vxlan_local));
+	ck_assert_int_eq(sfc.peer_ifindex, vxlan.peer_ifindex);
+	ck_assert_uint_eq(sfc.mtu_bytes, vxlan.mtu_bytes);
+	ck_assert_mem_eq(&sfc.mac, &vxlan.mac, sizeof(sfc.mac));
+	ck_assert_uint_eq(sfc.flags & (IFF_UP | IFF_NOARP), IFF_UP | IFF_NOARP);
+	ck_assert(!sfc.vxlan_learning);
+	ck_ok(mk_nl_each_addr(nl, AF_INET, see_own, &seen, &err));
+	ck_ok(mk_nl_each_addr(nl, AF_INET6, see_own, &seen, &err));
+	ck_assert_int_eq(seen.count, 0);
+}
+
+START_TEST(test_device_of_chains)
+{
+	check_device_of_chains();
+}
+END_TEST
+
+static void delete_device(void)
+{
+	ck_ok(mk_nl_link_delete(nl, "mksfc", &err));
+}
+
+static void set_device_down(void)
+{
+	change_link(node_devices.sfc_ifindex, (struct mk_link_change){ .clear_flags = IFF_UP });
+}
+
+static void lower_mtu(void)
+{
+	change_link(node_devices.sfc_ifindex, (struct mk_link_change){ .mtu_bytes = 1300 });
+}
+
+static void (*const faults_of_chains[])(void) = { delete_device, set_device_down, lower_mtu };
+
+/* Each fault is found once, and corrected with the device's FDB. */
+START_TEST(test_repair_of_chains)
+{
+	model_node("b", "10.244.2.0/24", "192.0.2.2", true);
+	sync_plan(true);
+	faults_of_chains[_i]();
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &node_devices, &err), 1);
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &node_devices, &err), 0);
+	mk_overlay_set_node(overlay, &node_devices, own);
+	sync_plan(true);
+	ck_assert_uint_eq(look(NULL, "192.0.2.2").fdb, 1);
+	check_device_of_chains();
+}
+END_TEST
+
+/* An entry that another process removed or added is repaired, and counted. */
+START_TEST(test_repair_of_chains_fdb)
+{
+	const struct mk_mac stranger = { { 2, 0, 0, 0, 0, 9 } };
+	struct mk_overlay_view view = view_of("10.244.1.0/24", NULL, AF_INET);
+	struct mk_overlay_plan plan;
+	struct mk_ip remote = ip_of("192.0.2.2");
+
+	model_node("b", "10.244.2.0/24", "192.0.2.2", true);
+	sync_plan(true);
+	ck_ok(mk_overlay_plan_make(node_model, &view, &plan, &err));
+	ck_ok(mk_nl_fdb_delete(nl, node_devices.sfc_ifindex, &plan.peers[0].vtep_mac, &remote,
+			       &err));
+	mk_overlay_plan_release(&plan);
+	ck_ok(mk_nl_fdb_put(nl, node_devices.sfc_ifindex, &stranger, &remote, &err));
+	mk_overlay_refresh(overlay);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 2);
+	ck_assert_uint_eq(mk_overlay_repairs(overlay)->neighbours, 1);
+	ck_assert_uint_eq(look(NULL, "192.0.2.2").fdb, 1);
 }
 END_TEST
 
@@ -227,12 +319,13 @@ START_TEST(test_remove)
 
 	model_node("b", "10.244.2.0/24", "192.0.2.2", true);
 	sync_plan(true);
-	ck_ok(mk_overlay_remove(nl, "mkvxlan", &removed, &err));
-	ck_assert_uint_ge(removed, 3);
+	ck_ok(mk_overlay_remove(nl, "mkvxlan", "mksfc", &removed, &err));
+	ck_assert_uint_ge(removed, 4);
 	ck_assert_int_eq(mk_nl_link_get(nl, "mkvxlan", &link, &err), -ENODEV);
+	ck_assert_int_eq(mk_nl_link_get(nl, "mksfc", &link, &err), -ENODEV);
 	ck_assert_int_eq(mk_nl_link_get(nl, MK_HOST_VETH, &link, &err), -ENODEV);
 	removed = 0;
-	ck_ok(mk_overlay_remove(nl, "mkvxlan", &removed, &err));
+	ck_ok(mk_overlay_remove(nl, "mkvxlan", "mksfc", &removed, &err));
 	ck_assert_uint_eq(removed, 0);
 }
 END_TEST
@@ -243,6 +336,9 @@ UNIT_SUITE("overlay")
 
 	tcase_add_test(kernel, test_devices_are_kept);
 	tcase_add_test(kernel, test_foreign_device_is_refused);
+	tcase_add_test(kernel, test_device_of_chains);
+	tcase_add_loop_test(kernel, test_repair_of_chains, 0, MK_ARRAY_SIZE(faults_of_chains));
+	tcase_add_test(kernel, test_repair_of_chains_fdb);
 	tcase_add_test(kernel, test_peers);
 	tcase_add_test(kernel, test_address_alone_changes);
 	tcase_add_test(kernel, test_nothing_goes_before_all_is_listed);

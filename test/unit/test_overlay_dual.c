@@ -122,11 +122,11 @@ START_TEST(test_devices_lose_a_family)
 }
 END_TEST
 
-/* A peer has a route and a neighbour entry in each family, and one FDB entry. */
+/* A peer has a route and a neighbour entry in each family, and one FDB entry per VXLAN device. */
 START_TEST(test_peers_of_both)
 {
 	sync_both(true);
-	ck_assert_uint_eq(changes, 2 * 3 + 2 * 2 + 2);
+	ck_assert_uint_eq(changes, 2 * 3 + 2 * 2 + 2 * 2);
 	check_seen(AF_INET, 3, 2, 2);
 	check_seen(AF_INET6, 3, 2, 2);
 	mk_overlay_refresh(overlay);
@@ -298,8 +298,8 @@ START_TEST(test_remove_of_both)
 	unsigned int removed = 0;
 
 	sync_both(true);
-	ck_ok(mk_overlay_remove(nl, "mkvxlan", &removed, &err));
-	ck_assert_uint_eq(removed, 2 * 3 + 2);
+	ck_ok(mk_overlay_remove(nl, "mkvxlan", "mksfc", &removed, &err));
+	ck_assert_uint_eq(removed, 2 * 3 + 3);
 	ck_assert_uint_eq(look_at(AF_INET).routes + look_at(AF_INET6).routes, 0);
 }
 END_TEST

@@ -207,7 +207,7 @@ START_TEST(test_other_underlay)
 	sync_peers(one, true);
 	wanted.underlay = ip_of("2001:db8::1");
 	wanted.mtu_bytes = 1430;
-	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &node_devices, &err), 2);
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &node_devices, &err), 3);
 	ck_assert_int_ne(node_devices.overlay_ifindex, before);
 	ck_ok(mk_nl_link_get(nl, "mkvxlan", &link, &err));
 	ck_assert_uint_eq(link.mtu_bytes, 1430);
@@ -227,8 +227,8 @@ START_TEST(test_remove_of_ipv6)
 	unsigned int removed = 0;
 
 	sync_peers(one, true);
-	ck_ok(mk_overlay_remove(nl, "mkvxlan", &removed, &err));
-	ck_assert_uint_eq(removed, 4);
+	ck_ok(mk_overlay_remove(nl, "mkvxlan", "mksfc", &removed, &err));
+	ck_assert_uint_eq(removed, 2 + 3); /* routes; devices */
 	ck_assert_uint_eq(look(NULL, NULL).routes, 0);
 }
 END_TEST

@@ -125,6 +125,7 @@ START_TEST(test_record)
 {
 	struct mk_config config = {
 		.vxlan_iface_name = "vx7",
+		.sfc_iface_name = "sf7",
 		.veth_prefix = "zz",
 		.bpf_dir = "/sys/fs/bpf/other",
 		.cluster = { { cidr_of("10.244.0.0/16"), cidr_of("fd00:10:244::/48") }, AF_INET6 },
@@ -139,9 +140,11 @@ START_TEST(test_record)
 	ck_assert_ptr_nonnull(mkdtemp(config.state_dir));
 	ck_ok(mk_record_read(config.state_dir, &record, &err));
 	ck_assert_str_eq(record.vxlan_name, "mkvxlan");
+	ck_assert_str_eq(record.sfc_name, "mksfc");
 	ck_ok(mk_record_write(&config, "cluster directory /x", &err));
 	ck_ok(mk_record_read(config.state_dir, &record, &err));
 	ck_assert_str_eq(record.vxlan_name, "vx7");
+	ck_assert_str_eq(record.sfc_name, "sf7");
 	ck_assert_str_eq(record.veth_prefix, "zz");
 	ck_assert_str_eq(record.bpf_dir, "/sys/fs/bpf/other");
 	ck_assert_str_eq(record.cni_conf_path, "/x/10.conflist");

@@ -54,6 +54,7 @@ static void setup(void)
 	ck_assert_msg(nl != NULL, "%s", mk_error_text(&err));
 	add_pair(MK_HOST_VETH, MK_HOST_PEER);
 	add_pair("mkvxlan", "other0");
+	add_pair("mksfc", "other1");
 	router.ifindex = add_pair("up0", "far0");
 	ck_ok(mk_nl_addr_add(nl, &router, &err));
 }
@@ -138,6 +139,7 @@ static int apply(int families, bool forward)
 	const struct mk_sysctl_wanted wanted = { .ipv4 = families & V4,
 						 .ipv6 = families & V6,
 						 .vxlan_name = "mkvxlan",
+						 .sfc_name = "mksfc",
 						 .reserved_ports = "30000-32767",
 						 .state_dir = state_dir,
 						 .forward_ipv6 = forward,
@@ -255,6 +257,7 @@ static void check_devices(int row)
 	ck_assert_int_eq(read_setting(MK_HOST_PEER, "disable_ipv6"), devices[row].peer);
 	ck_assert_int_eq(read_setting("mkvxlan", "disable_ipv6"), devices[row].vxlan);
 	ck_assert_int_eq(read_setting("mkvxlan", "accept_ra"), devices[row].vxlan);
+	ck_assert_int_eq(read_setting("mksfc", "disable_ipv6"), 1); /* it has no addresses */
 	ck_assert_int_eq(read_setting(MK_HOST_VETH, "accept_redirects"), devices[row].host);
 	ck_ok(mk_file_read("/proc/sys/net/ipv4/ip_forward", 64, &ip_forward, NULL, &err));
 	ck_assert_int_eq(atoi(ip_forward), devices[row].ip_forward);

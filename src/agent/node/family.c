@@ -201,6 +201,7 @@ void mk_own_family_links(const struct mk_own_family *own, struct mk_datapath_lin
 		.set.host_ifindex = (__u32)node->devices.host_ifindex,
 		.set.host_peer_ifindex = (__u32)node->devices.host_peer_ifindex,
 		.set.overlay_mtu_bytes = node->mtu_bytes,
+		.sfc_ifindex = (__u32)node->devices.sfc_ifindex,
 	};
 	uplink_links(&node->uplinks, own->family->family, links);
 }

@@ -240,6 +240,7 @@ static int apply_sysctls(const struct mk_own_node *node, bool again, struct mk_e
 		.ipv4 = node->core->families[mk_family_index(AF_INET)].runs,
 		.ipv6 = node->core->families[mk_family_index(AF_INET6)].runs,
 		.vxlan_name = node->core->config.vxlan_iface_name,
+		.sfc_name = node->core->config.sfc_iface_name,
 		.reserved_ports = ports,
 		.state_dir = node->core->config.state_dir,
 		.forward_ipv6 = node->uplinks.ask_host[mk_family_index(AF_INET6)],
@@ -263,23 +264,26 @@ static int make_devices(struct mk_own_node *node, struct mk_error *err)
 {
 	struct mk_device_wanted wanted = {
 		.vxlan_name = node->core->config.vxlan_iface_name,
+		.sfc_name = node->core->config.sfc_iface_name,
 		.vxlan_port = node->core->config.vxlan_port,
 		.underlay = node->internal_ip,
 		.uplink_ifindex = node->uplinks.uplink[0].link.ifindex,
 		.mtu_bytes = node->mtu_bytes,
 	};
 	struct mk_devices before = node->devices;
-	int ret;
+	int ret, wrong;
 
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		if (node->core->families[i].runs)
 			wanted.addresses[i] = node->families[i].addresses;
-	ret = mk_devices_ensure(node->core->nl, &wanted, &node->devices, err);
+	wrong = ret = mk_devices_ensure(node->core->nl, &wanted, &node->devices, err);
 	if (ret < 0)
 		return ret;
 	if (before.overlay_ifindex) /* otherwise they are the first */
-		node->core->repairs.count[MK_REPAIR_DEVICE] += (unsigned int)ret;
-	if (!node->sysctls_done || memcmp(&before, &node->devices, sizeof(before)) != 0)
+		node->core->repairs.count[MK_REPAIR_DEVICE] += (unsigned int)wrong;
+	/* a device whose MTU was too small for IPv6 has lost its settings of IPv6, too */
+	if (!node->sysctls_done || wrong > 0 ||
+	    memcmp(&before, &node->devices, sizeof(before)) != 0)
 		ret = apply_sysctls(node, false, err);
 	if (ret < 0)
 		return ret;

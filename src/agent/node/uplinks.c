@@ -125,6 +125,7 @@ static bool can_be_uplink(const struct mk_config *config, const struct mk_link *
 	static const struct mk_mac none;
 
 	if (link->flags & IFF_LOOPBACK || strcmp(link->name, config->vxlan_iface_name) == 0 ||
+	    strcmp(link->name, config->sfc_iface_name) == 0 ||
 	    strcmp(link->name, MK_HOST_VETH) == 0 || strcmp(link->name, MK_HOST_PEER) == 0)
 		return false;
 	return is_tunnel(link) ||

@@ -531,7 +531,7 @@ const struct mk_metric mk_metrics_rows[] = {
 
 	FAMILY_ROW("monokube_dropped_packets_total", "counter", "reason, hook", "Packets that were not forwarded (monokube drops says what the reasons mean).", has_drops, drops, offsetof(struct mk_drop_counter, packets)),
 	FAMILY_ROW("monokube_dropped_bytes_total", "counter", "reason, hook", "Bytes of the packets that were not forwarded.", has_drops, drops, offsetof(struct mk_drop_counter, bytes)),
-	ROW("monokube_hook_packets_total", "counter", "hook, device", "Packets that came to a hook, as the kernel counts them per device; all pods together, including deleted ones.", has_datapath, traffic, offsetof(struct mk_metrics_traffic, packets)),
+	ROW("monokube_hook_packets_total", "counter", "hook, device", "Packets that came to a hook, as the kernel counts them per device; all pods together, including deleted ones; of hook function only what other nodes send.", has_datapath, traffic, offsetof(struct mk_metrics_traffic, packets)),
 	ROW("monokube_hook_bytes_total", "counter", "hook, device", "Bytes of the packets that came to a hook.", has_datapath, traffic, offsetof(struct mk_metrics_traffic, bytes)),
 	FAMILY_ROW("monokube_program_runs_total", "counter", "program", "Packets that a program on a hook saw, since it was loaded; counted only while the kernel setting kernel.bpf_stats_enabled is 1.", has_datapath, program_runs, 0),
 	FAMILY_ROW("monokube_program_run_seconds_total", "counter", "program", "Time that these programs took, including the rest of the chain.", has_datapath, program_seconds, 0),

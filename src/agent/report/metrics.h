@@ -26,7 +26,7 @@
 #define MK_METRICS_PROGRAMS MK_PROGRAMS_MAX
 
 #define MK_METRICS_DEVICES \
-	(3 + 2 * MK_UPLINKS_MAX) /* hooks: pod, host, overlay, and two per uplink */
+	(4 + 2 * MK_UPLINKS_MAX) /* hooks: pod, host, overlay, function, and two per uplink */
 
 struct mk_metrics_traffic {
 	enum mk_hook hook;

@@ -77,6 +77,18 @@ static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remo
 	return 0;
 }
 
+/* The underlay is known: the overlay's entries are read first. */
+static int see_sfc_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote)
+{
+	struct reading *reading = ctx;
+
+	for (size_t i = 0; i < reading->count; i++)
+		if (memcmp(reading->nodes[i].vtep_mac, mac->byte, sizeof(mac->byte)) == 0 &&
+		    mk_ip_equal(&reading->nodes[i].underlay, remote))
+			reading->nodes[i].has_sfc_fdb = true;
+	return 0;
+}
+
 static int see_neighbour(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac,
 			 bool permanent)
 {
@@ -109,6 +121,9 @@ static int read_kernel(struct reading *reading, struct mk_error *err)
 	sa_family_t family = reading->view->family;
 	int ret = mk_nl_each_fdb(nl, ifindex, see_fdb, reading, err);
 
+	ret = ret
+		      ?: mk_nl_each_fdb(nl, (int)reading->view->links.sfc_ifindex, see_sfc_fdb,
+					reading, err);
 	ret = ret ?: mk_nl_each_neigh(nl, family, ifindex, see_neighbour, reading, err);
 	ret = ret ?: mk_nl_each_route(nl, family, see_route, reading, err);
 	for (size_t i = 0; i < reading->count; i++) {
@@ -145,6 +160,8 @@ const char *mk_cli_node_fault(const struct mk_cli_node *node)
 		return "no route to its pods";
 	if (node->underlay.family == AF_UNSPEC)
 		return "no FDB entry of its overlay device";
+	if (!node->has_sfc_fdb)
+		return "no FDB entry of its overlay device for chains";
 	if (!node->has_neighbour)
 		return "no neighbour entry of its overlay address";
 	return node->has_vtep_route ? NULL : "its overlay address is not in map routes";

@@ -89,6 +89,7 @@ struct mk_cli_node {
 	struct mk_ip underlay; /* from the FDB entry; AF_UNSPEC: none */
 	bool has_route; /* the kernel has a route to the pod CIDR through the overlay */
 	bool has_neighbour;
+	bool has_sfc_fdb; /* the chains' VXLAN device has the same FDB entry */
 	bool has_vtep_route; /* in map routes */
 };
 

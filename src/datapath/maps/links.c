@@ -28,8 +28,8 @@ static int put_uplinks(const struct mk_table *table, const struct mk_datapath_li
 }
 
 /* Write the set that is not current, then switch to it. A program may still read the old set; that
- * set is not written before the next turn of the event loop. */
-static int put_set(const struct mk_table *table, const struct mk_link_set *wanted,
+ * set is not written before the next turn of the event loop. The chains' device is in no set. */
+static int put_set(const struct mk_table *table, const struct mk_datapath_links *wanted,
 		   struct mk_error *err)
 {
 	struct mk_links links;
@@ -39,9 +39,11 @@ static int put_set(const struct mk_table *table, const struct mk_link_set *wante
 	if (ret < 0)
 		return ret;
 	links.current &= 1;
-	if (memcmp(&links.set[links.current], wanted, sizeof(*wanted)) == 0)
+	if (memcmp(&links.set[links.current], &wanted->set, sizeof(wanted->set)) == 0 &&
+	    links.sfc_ifindex == wanted->sfc_ifindex)
 		return 0;
-	links.set[!links.current] = *wanted;
+	links.sfc_ifindex = wanted->sfc_ifindex;
+	links.set[!links.current] = wanted->set;
 	ret = mk_table_put(table, &zero, &links, err);
 	links.current = !links.current;
 	ret = ret ?: mk_table_put(table, &zero, &links, err);
@@ -55,7 +57,7 @@ int mk_links_put(const struct mk_table *links, const struct mk_table *uplinks,
 
 	if (changed < 0)
 		return changed;
-	set = put_set(links, &wanted->set, err);
+	set = put_set(links, wanted, err);
 	return set < 0 ? set : changed + set;
 }
 
@@ -145,5 +147,6 @@ int mk_links_read(const char *bpf_dir, struct mk_datapath_links *links, struct m
 	if (ret < 0)
 		return ret;
 	links->set = both.set[both.current & 1];
+	links->sfc_ifindex = both.sfc_ifindex;
 	return read_uplinks(&uplinks, links, err);
 }

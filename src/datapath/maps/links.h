@@ -5,6 +5,7 @@
 #define MK_DATAPATH_MAPS_LINKS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "monokube/abi.h"
 #include "base/error.h"
@@ -12,6 +13,8 @@
 
 struct mk_datapath_links {
 	struct mk_link_set set;
+	uint32_t sfc_ifindex; /* VXLAN device of chains; 0: none */
+	uint32_t pad; /* 0: two of these are compared by their bytes */
 	struct mk_uplink uplinks[MK_UPLINKS_MAX]; /* the overlay uses the first */
 	size_t uplink_count;
 };
