@@ -372,6 +372,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "sfc_chains", &datapath->sfc_tables.chains },
 		{ "sfc_functions", &datapath->sfc_tables.functions },
 		{ "sfc_replicas", &datapath->sfc_tables.replicas },
+		{ "sfc_tags", &datapath->sfc_tables.tags },
 		{ "sfc_ports", &datapath->sfc_tables.ports },
 		{ "sfc_paths", &datapath->sfc_tables.paths },
 		{ "sfc_counters", &datapath->sfc_tables.counters },

@@ -7,7 +7,7 @@
 #include "service/service.h"
 #include "sfc/sfc_internal.h"
 
-/* A function pod of this node that has a number. */
+/* A function pod that has a number. */
 struct member {
 	struct mk_sfc_pod_object *pod;
 	uint16_t function; /* 0: no chain names it (any more) */
@@ -16,7 +16,7 @@ struct member {
 struct compiling {
 	struct mk_sfc *sfc;
 	struct member *members;
-	size_t count;
+	size_t count, here; /* here: on this node */
 	/* By the function's number: how many replicas are ready, and stay or are deleted. */
 	uint16_t serving[MK_SFC_FUNCTIONS_ALL], draining[MK_SFC_FUNCTIONS_ALL];
 };
@@ -77,39 +77,129 @@ static void compile_chains(struct mk_sfc *sfc, struct mk_sfc_chain_object *chain
 	numbers_end(&sfc->functions, now_ns);
 }
 
+/* ---- tags ------------------------------------------------------------------------------------ */
+
+/* A replica that wants a tag. */
+struct claim {
+	uint64_t tag;
+	struct mk_sfc_pod_object *pod;
+};
+
+static int compare_claims(const void *left, const void *right)
+{
+	const struct claim *a = left, *b = right;
+
+	return a->tag != b->tag ? (a->tag > b->tag) - (a->tag < b->tag)
+				: strcmp(a->pod->uid, b->pod->uid);
+}
+
+/* If two replicas have one tag, the first one by UID keeps it, on every node. */
+static int find_shared_tags(const struct mk_sfc *sfc, struct mk_sfc_pod_object *pods, size_t count)
+{
+	cleanup_free struct claim *claims = calloc(count + 1, sizeof(*claims));
+	size_t used = 0;
+
+	if (!claims)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		pods[i].state = MK_SFC_POD_UNUSED;
+		if (mk_sfc_function_id(sfc, pods[i].namespace_, pods[i].function))
+			claims[used++] = (struct claim){
+				.tag = sfc_hash(pods[i].uid, NULL) & MK_SFC_TAG_MASK,
+				.pod = &pods[i],
+			};
+	}
+	qsort(claims, used, sizeof(*claims), compare_claims);
+	for (size_t i = 1; i < used; i++)
+		if (claims[i].tag == claims[i - 1].tag)
+			claims[i].pod->state = MK_SFC_POD_SAME_TAG;
+	return 0;
+}
+
+/* By tag; of two with one tag, the one in use first. */
+static int compare_tags(const void *left, const void *right, void *ctx)
+{
+	const struct mk_sfc_tag_row *a = left, *b = right;
+	const struct mk_sfc_replica_row *rows = ctx;
+
+	if (a->tag != b->tag)
+		return (a->tag > b->tag) - (a->tag < b->tag);
+	return (int)rows[a->number].row.state - (int)rows[b->number].row.state;
+}
+
+static void write_tags(struct mk_sfc *sfc)
+{
+	struct mk_sfc_tag_row *tags = sfc->tag_rows;
+	size_t count = 0, kept = 0;
+
+	for (uint32_t i = 1; i < sfc->replicas.used; i++)
+		if (sfc->replicas.of[i].hash)
+			tags[count++] = (struct mk_sfc_tag_row){
+				.tag = sfc->replicas.of[i].hash & MK_SFC_TAG_MASK,
+				.number = i,
+			};
+	qsort_r(tags, count, sizeof(*tags), compare_tags, sfc->replica_rows);
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || tags[i].tag != tags[kept - 1].tag)
+			tags[kept++] = tags[i];
+	sfc->tag_count = kept;
+}
+
 /* ---- replicas -------------------------------------------------------------------------------- */
 
-static bool has_ports(const struct mk_sfc_pod_object *pod)
+static bool is_known(const struct mk_mac *mac)
 {
-	return pod->ifindex[MK_SFC_INSIDE] && pod->ifindex[MK_SFC_OUTSIDE];
+	static const struct mk_mac none;
+
+	return memcmp(mac, &none, sizeof(none)) != 0;
+}
+
+/* What keeps the pod from being a replica? MK_SFC_POD_SERVING: nothing. */
+static enum mk_sfc_pod_state lack_of(const struct mk_sfc_pod_object *pod)
+{
+	bool has_ports = pod->ifindex[MK_SFC_INSIDE] && pod->ifindex[MK_SFC_OUTSIDE];
+
+	if (!pod->is_bound)
+		return MK_SFC_POD_UNBOUND;
+	if (pod->is_here ? !has_ports : !pod->asks_for_ports)
+		return MK_SFC_POD_NO_PORTS;
+	if (!pod->is_here && !is_known(&pod->vtep_mac))
+		return MK_SFC_POD_NO_NODE;
+	return MK_SFC_POD_SERVING;
+}
+
+static bool is_reachable(const struct mk_sfc_pod_object *pod)
+{
+	return lack_of(pod) == MK_SFC_POD_SERVING;
 }
 
 static void add_member(struct compiling *in, struct mk_sfc_pod_object *pod, uint16_t function)
 {
 	in->members[in->count++] = (struct member){ .pod = pod, .function = function };
-	if (function && pod->ready && has_ports(pod))
+	in->here += pod->is_here;
+	if (function && pod->ready && is_reachable(pod))
 		(*(pod->deleting ? &in->draining[function] : &in->serving[function]))++;
 }
 
-/* A replica that no chain uses any more keeps its number, and its flows, while paths name it. */
+/* Give the pod a number, if it can be a replica. A replica that no chain uses any more keeps its
+ * number, and its flows, while paths name it. */
 static void see_pod(struct compiling *in, struct mk_sfc_pod_object *pod)
 {
 	struct mk_sfc *sfc = in->sfc;
 	uint64_t hash = sfc_hash(pod->uid, NULL);
 	uint16_t function = mk_sfc_function_id(sfc, pod->namespace_, pod->function);
+	bool fits = !pod->is_here || in->here < MK_SFC_PORTS / MK_SFC_SIDES;
 
 	pod->number = 0;
-	pod->state = function ? MK_SFC_POD_ELSEWHERE : MK_SFC_POD_UNUSED;
-	if (!pod->is_here)
+	if (pod->state == MK_SFC_POD_SAME_TAG)
 		return;
-	pod->number = numbers_find(&sfc->replicas, hash);
 	if (function)
-		pod->state = MK_SFC_POD_NO_PORTS;
-	if (in->count == MK_SFC_PORTS / MK_SFC_SIDES)
-		pod->number = 0;
-	else if (function && has_ports(pod))
+		pod->state = lack_of(pod);
+	if (fits)
+		pod->number = numbers_find(&sfc->replicas, hash);
+	if (fits && pod->state == MK_SFC_POD_SERVING)
 		pod->number = numbers_take(&sfc->replicas, hash);
-	if (function && has_ports(pod))
+	if (pod->state == MK_SFC_POD_SERVING && !pod->number)
 		pod->state = MK_SFC_POD_NO_NUMBER;
 	if (pod->number)
 		add_member(in, pod, function);
@@ -119,7 +209,7 @@ static enum mk_sfc_pod_state state_of(const struct compiling *in, const struct m
 {
 	const struct mk_sfc_pod_object *pod = member->pod;
 
-	if (!member->function || !has_ports(pod))
+	if (!member->function || !is_reachable(pod))
 		return pod->state;
 	if (pod->deleting)
 		return MK_SFC_POD_DRAINING;
@@ -128,21 +218,11 @@ static enum mk_sfc_pod_state state_of(const struct compiling *in, const struct m
 	return in->serving[member->function] ? MK_SFC_POD_LOST : MK_SFC_POD_KEEPS;
 }
 
-static void write_replica(struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod)
+static void write_ports(struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod)
 {
-	struct mk_sfc_replica_row *row = &sfc->replica_rows[pod->number];
-	bool usable = has_ports(pod) && pod->state != MK_SFC_POD_LOST;
-
-	*row = (struct mk_sfc_replica_row){
-		.row = { .uid_hash = sfc->replicas.of[pod->number].hash,
-			 .mode = pod->mode,
-			 .state = usable ? MK_SFC_USABLE : MK_SFC_LOST },
-	};
-	memcpy(row->ips, pod->ips, sizeof(row->ips));
 	for (size_t side = 0; side < MK_SFC_SIDES; side++) {
 		struct mk_sfc_port_row *port = &sfc->port_rows[sfc->port_count];
 
-		row->row.ifindex[side] = pod->ifindex[side];
 		if (!pod->ifindex[side])
 			continue;
 		port->ifindex = pod->ifindex[side];
@@ -151,6 +231,25 @@ static void write_replica(struct mk_sfc *sfc, const struct mk_sfc_pod_object *po
 						   .mode = pod->mode };
 		sfc->port_count++;
 	}
+}
+
+static void write_replica(struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod)
+{
+	struct mk_sfc_replica_row *row = &sfc->replica_rows[pod->number];
+	bool usable = is_reachable(pod) && pod->state != MK_SFC_POD_LOST;
+
+	*row = (struct mk_sfc_replica_row){
+		.row = { .uid_hash = sfc->replicas.of[pod->number].hash,
+			 .state = usable ? MK_SFC_USABLE : MK_SFC_LOST },
+	};
+	memcpy(row->ips, pod->ips, sizeof(row->ips));
+	if (!pod->is_here) {
+		memcpy(row->row.vtep_mac, pod->vtep_mac.byte, sizeof(row->row.vtep_mac));
+		return;
+	}
+	row->row.mode = pod->mode;
+	memcpy(row->row.ifindex, pod->ifindex, sizeof(row->row.ifindex));
+	write_ports(sfc, pod);
 }
 
 /* Its pod or its ports are gone. */
@@ -171,15 +270,27 @@ static int compare_ports(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static void compile_replicas(struct compiling *in, struct mk_sfc_pod_object *pods, size_t count,
-			     uint64_t now_ns)
+/* Replicas of this node get numbers first: other nodes cannot do without them. */
+static void number_replicas(struct compiling *in, struct mk_sfc_pod_object *pods, size_t count,
+			    uint64_t now_ns)
+{
+	numbers_begin(&in->sfc->replicas);
+	for (int here = 1; here >= 0; here--)
+		for (size_t i = 0; i < count; i++)
+			if (pods[i].is_here == (bool)here)
+				see_pod(in, &pods[i]);
+	numbers_end(&in->sfc->replicas, now_ns);
+}
+
+static int compile_replicas(struct compiling *in, struct mk_sfc_pod_object *pods, size_t count,
+			    uint64_t now_ns)
 {
 	struct mk_sfc *sfc = in->sfc;
+	int ret = find_shared_tags(sfc, pods, count);
 
-	numbers_begin(&sfc->replicas);
-	for (size_t i = 0; i < count; i++)
-		see_pod(in, &pods[i]);
-	numbers_end(&sfc->replicas, now_ns);
+	if (ret < 0)
+		return ret;
+	number_replicas(in, pods, count, now_ns);
 	for (uint16_t i = 1; i < sfc->replicas.used; i++)
 		if (sfc->replicas.of[i].hash)
 			write_lost(sfc, i);
@@ -189,6 +300,8 @@ static void compile_replicas(struct compiling *in, struct mk_sfc_pod_object *pod
 		write_replica(sfc, in->members[i].pod);
 	}
 	qsort(sfc->port_rows, sfc->port_count, sizeof(*sfc->port_rows), compare_ports);
+	write_tags(sfc);
+	return 0;
 }
 
 /* ---- slots ----------------------------------------------------------------------------------- */
@@ -198,7 +311,7 @@ static bool gets_new(const struct compiling *in, const struct member *member)
 {
 	const struct mk_sfc_pod_object *pod = member->pod;
 
-	if (!member->function || !pod->ready || !has_ports(pod))
+	if (!member->function || !pod->ready || !is_reachable(pod))
 		return false;
 	return !pod->deleting || !in->serving[member->function];
 }
@@ -297,8 +410,8 @@ int mk_sfc_compile(struct mk_sfc *sfc, struct mk_sfc_chain_object *chains, size_
 		in->sfc = sfc;
 		in->members = members;
 		compile_chains(sfc, chains, chain_count, now_ns);
-		compile_replicas(in, pods, pod_count, now_ns);
-		ret = compile_functions(in);
+		ret = compile_replicas(in, pods, pod_count, now_ns);
+		ret = ret ?: compile_functions(in);
 	}
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot compute %zu service function chains",
 					chain_count)

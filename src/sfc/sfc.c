@@ -41,10 +41,12 @@ static bool init(struct mk_sfc *sfc)
 	sfc->filled_with = calloc(MK_SFC_FUNCTIONS_ALL, sizeof(*sfc->filled_with));
 	sfc->replica_rows = calloc(MK_SFC_REPLICAS, sizeof(*sfc->replica_rows));
 	sfc->port_rows = calloc(MK_SFC_PORTS, sizeof(*sfc->port_rows));
+	sfc->tag_rows = calloc(MK_SFC_REPLICAS, sizeof(*sfc->tag_rows));
 	return numbers_init(&sfc->chains, MK_SFC_CHAINS) == 0 &&
 	       numbers_init(&sfc->functions, MK_SFC_FUNCTIONS_ALL) == 0 &&
 	       numbers_init(&sfc->replicas, MK_SFC_REPLICAS) == 0 && sfc->chain_rows &&
-	       sfc->function_rows && sfc->filled_with && sfc->replica_rows && sfc->port_rows;
+	       sfc->function_rows && sfc->filled_with && sfc->replica_rows && sfc->port_rows &&
+	       sfc->tag_rows;
 }
 
 struct mk_sfc *mk_sfc_new(void)
@@ -72,6 +74,7 @@ void mk_sfc_free(struct mk_sfc *sfc)
 	free(sfc->filled_with);
 	free(sfc->replica_rows);
 	free(sfc->port_rows);
+	free(sfc->tag_rows);
 	free(sfc);
 }
 
@@ -122,10 +125,12 @@ const struct mk_sfc_rows *mk_sfc_rows(struct mk_sfc *sfc)
 		.functions = (const struct mk_sfc_function *const *)sfc->function_rows,
 		.replicas = sfc->replica_rows,
 		.ports = sfc->port_rows,
+		.tags = sfc->tag_rows,
 		.chain_count = sfc->chains.used,
 		.function_count = sfc->functions.used,
 		.replica_count = sfc->replicas.used,
 		.port_count = sfc->port_count,
+		.tag_count = sfc->tag_count,
 	};
 	return &sfc->rows;
 }

@@ -4,7 +4,8 @@
  * leaves. Pure: no I/O, no kernel, no globals.
  *
  * A function is all function pods with its name in the namespace of the chain. A replica is such a
- * pod of this node whose two ports exist. Replicas of other nodes are not used yet.
+ * pod: one of this node if its two ports exist, one of another node if it asks for ports and the
+ * overlay reaches its node.
  *
  * A number stays with its chain, function or replica. What is gone keeps its number until no path
  * names it (mk_sfc_release()). After a restart the tables' rows say which numbers are taken
@@ -52,9 +53,11 @@ struct mk_sfc_chain_object {
 
 enum mk_sfc_pod_state {
 	MK_SFC_POD_UNUSED, /* no chain names its function */
-	MK_SFC_POD_ELSEWHERE, /* on another node: not used yet */
-	MK_SFC_POD_NO_PORTS, /* on this node, without one port or both */
+	MK_SFC_POD_UNBOUND, /* on no node yet */
+	MK_SFC_POD_NO_NODE, /* on another node, which the overlay does not reach */
+	MK_SFC_POD_NO_PORTS, /* without one port or both; on another node: without annotation */
 	MK_SFC_POD_NO_NUMBER, /* there are too many replicas */
+	MK_SFC_POD_SAME_TAG, /* another replica has its tag (struct mk_sfc_mac) */
 	MK_SFC_POD_SERVING,
 	MK_SFC_POD_DRAINING, /* being deleted: new flows only if no replica serves */
 	MK_SFC_POD_KEEPS, /* not ready, but no replica serves: its open flows stay */
@@ -66,9 +69,12 @@ struct mk_sfc_pod_object {
 	const char *uid, *namespace_, *name, *function;
 	bool ready, deleting;
 	bool is_here; /* on this node */
+	bool is_bound; /* to a node, this one or another */
+	bool asks_for_ports; /* by an annotation */
 	struct mk_ip ips[MK_FAMILIES]; /* AF_UNSPEC: none */
-	uint32_t ifindex[MK_SFC_SIDES]; /* host's ends of its ports; 0: none */
-	uint8_t mode; /* enum mk_port_mode */
+	uint32_t ifindex[MK_SFC_SIDES]; /* on this node: host's ends of its ports; 0: none */
+	uint8_t mode; /* enum mk_port_mode; on this node */
+	struct mk_mac vtep_mac; /* of another node; 0: the overlay does not reach it */
 	/* Set by mk_sfc_compile(). */
 	enum mk_sfc_pod_state state;
 	uint16_t number; /* of the replica; 0: none */
@@ -86,13 +92,19 @@ struct mk_sfc_port_row {
 	struct mk_sfc_port port;
 };
 
+struct mk_sfc_tag_row {
+	uint64_t tag;
+	uint32_t number;
+};
+
 /* By number, from 0 up to the count; a row of zeros or NULL: the number is free. */
 struct mk_sfc_rows {
 	const struct mk_sfc_chain *chains;
 	const struct mk_sfc_function *const *functions;
 	const struct mk_sfc_replica_row *replicas;
 	const struct mk_sfc_port_row *ports; /* by ifindex */
-	size_t chain_count, function_count, replica_count, port_count;
+	const struct mk_sfc_tag_row *tags; /* by tag */
+	size_t chain_count, function_count, replica_count, port_count, tag_count;
 };
 
 /* Compute the rows from all chains, in the order in which they get numbers, and all function pods.

@@ -15,7 +15,8 @@ struct mk_sfc {
 	uint64_t *filled_with; /* a hash of the replicas in a function's slots; 0: not known */
 	struct mk_sfc_replica_row *replica_rows;
 	struct mk_sfc_port_row *port_rows; /* MK_SFC_PORTS */
-	size_t port_count;
+	struct mk_sfc_tag_row *tag_rows; /* MK_SFC_REPLICAS */
+	size_t port_count, tag_count;
 	struct mk_sfc_rows rows;
 };
 

@@ -25,6 +25,7 @@ static const struct {
 	  MK_SFC_FUNCTIONS_ALL },
 	{ "sfc_replicas", &sfc_tables.replicas, BPF_MAP_TYPE_ARRAY, sizeof(struct mk_sfc_replica),
 	  MK_SFC_REPLICAS },
+	{ "sfc_tags", &sfc_tables.tags, BPF_MAP_TYPE_HASH, sizeof(uint32_t), MK_SFC_REPLICAS },
 	{ "sfc_ports", &sfc_tables.ports, BPF_MAP_TYPE_HASH, sizeof(struct mk_sfc_port),
 	  MK_SFC_PORTS },
 	{ "sfc_paths", &sfc_tables.paths, BPF_MAP_TYPE_HASH, sizeof(struct mk_sfc_path),
@@ -37,13 +38,15 @@ static void make(size_t i, sa_family_t family)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options,
 		    .map_flags = maps[i].type == BPF_MAP_TYPE_ARRAY ? 0 : BPF_F_NO_PREALLOC);
+	bool has_tags = maps[i].table == &sfc_tables.tags;
+	uint32_t key_bytes = has_tags ? sizeof(uint64_t) : sizeof(uint32_t);
 	int fd;
 
 	if (family == AF_INET)
-		fd = row_create_ipv4(maps[i].type, maps[i].name, sizeof(uint32_t),
-				     maps[i].value_bytes, maps[i].entries, &options);
+		fd = row_create_ipv4(maps[i].type, maps[i].name, key_bytes, maps[i].value_bytes,
+				     maps[i].entries, &options);
 	else
-		fd = bpf_map_create(maps[i].type, maps[i].name, sizeof(uint32_t),
+		fd = bpf_map_create(maps[i].type, maps[i].name, key_bytes,
 				    (uint32_t)maps[i].value_bytes, maps[i].entries, &options);
 	ck_assert_msg(fd >= 0, "cannot create map %s: %s", maps[i].name, strerror(errno));
 	ck_ok(mk_table_init(maps[i].table, maps[i].name, fd, &err));

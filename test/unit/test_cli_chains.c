@@ -29,7 +29,9 @@ static const char names[] =
 	"{\"name\":\"absent\",\"id\":3,\"whenUnavailable\":\"Skip\"}]}],"
 	"\"replicas\":[{\"number\":5,\"function\":1,\"name\":\"inspection/firewall-1\",\"node\":\"node1\","
 	"\"state\":\"serving\"},{\"number\":0,\"function\":1,\"name\":\"inspection/firewall-2\","
-	"\"node\":\"node2\",\"state\":\"on another node: not used yet\"},"
+	"\"node\":\"node2\",\"state\":\"no ports: no annotation asks for them\"},"
+	"{\"number\":11,\"function\":1,\"name\":\"inspection/firewall-3\",\"node\":\"node2\","
+	"\"state\":\"serving\"},"
 	"{\"number\":7,\"function\":2,\"name\":\"inspection/ids-1\",\"node\":\"node1\","
 	"\"state\":\"serving\"}]}";
 
@@ -40,6 +42,18 @@ static void put_replica(__u32 number, uint32_t inside, enum mk_sfc_replica_state
 	const struct mk_sfc_replica replica = { .uid_hash = number,
 						.ifindex = { inside, inside },
 						.state = (__u8)state };
+
+	cli_put("sfc_replicas", &number, sizeof(number), &replica, sizeof(replica));
+}
+
+/* A replica of another node, which sent a packet back @back_ms ago; 0: not. */
+static void put_remote(__u32 number, uint32_t back_ms)
+{
+	uint32_t now_ms = (uint32_t)(mk_time_monotonic_ns() / 1000000);
+	const struct mk_sfc_replica replica = { .uid_hash = number,
+						.vtep_mac = { 2, 0x4d, 10, 18, 0, 2 },
+						.back_ms = back_ms ? now_ms - back_ms : 0,
+						.state = MK_SFC_USABLE };
 
 	cli_put("sfc_replicas", &number, sizeof(number), &replica, sizeof(replica));
 }
@@ -86,6 +100,7 @@ static void setup(void)
 	cli_put_pod("10.244.1.2", fx.pod_ifindex, "shop/cart");
 	put_replica(5, (uint32_t)fx.pod_ifindex, MK_SFC_USABLE);
 	put_replica(7, (uint32_t)fx.pod_ifindex, MK_SFC_USABLE);
+	put_remote(11, 0);
 	put_function(1, 5);
 	put_function(2, 7);
 	put_counters(5);
@@ -106,10 +121,13 @@ START_TEST(test_chains)
 		0,
 		"inspection/shop-egress  firewall  Block             inspection/firewall-1  node1",
 		"chains");
-	check_output(0, "  serving                        30         20           21          29\n",
-		     "chains", "shop-egress");
-	check_output(0, "on another node: not used yet  -          -            -           -\n",
-		     "chains");
+	check_output(
+		0,
+		"  serving                                30         20           21          29\n",
+		"chains", "shop-egress");
+	check_output(
+		0, "no ports: no annotation asks for them  -          -            -           -\n",
+		"chains");
 	check_output(0, "lab/other               absent    Skip              -", "chains");
 	check_output(0, "no replica: skipped", "chains", "lab/other");
 	check_output_lacks(0, "lab/other", "chains", "inspection/shop-egress");
@@ -132,6 +150,19 @@ START_TEST(test_blocked)
 	put_function(1, 5);
 	put_replica(7, 0, MK_SFC_USABLE); /* a function that is skipped */
 	check_output(0, "inspection/ids-1       node1  gone ", "chains");
+}
+END_TEST
+
+/* A node that sends packets back has the replica no more, as long as that is recent. */
+START_TEST(test_remote)
+{
+	put_function(1, 11);
+	check_output(0, "inspection/firewall-3  node2  serving ", "chains");
+	check_output(0, "\"insideDevice\":null", "chains", "-o", "json");
+	put_remote(11, 1);
+	check_output(1, "inspection/firewall-3  node2  gone ", "chains");
+	put_remote(11, 10 * MK_SFC_BACK_MS);
+	check_output(0, "inspection/firewall-3  node2  serving ", "chains");
 }
 END_TEST
 
@@ -278,6 +309,7 @@ UNIT_SUITE("cli_chains")
 
 	tcase_add_test(tcase, test_chains);
 	tcase_add_test(tcase, test_blocked);
+	tcase_add_test(tcase, test_remote);
 	tcase_add_test(tcase, test_names);
 	tcase_add_test(tcase, test_pods);
 	tcase_add_test(tcase, test_via);

@@ -141,11 +141,13 @@ static struct mk_metrics_replica replicas[] = {
 	{ "inspection",
 	  "firewall",
 	  "fw-1",
+	  true,
 	  41,
 	  { .sent_packets = { 42, 43 },
 	    .sent_bytes = { 44, 45 },
 	    .received_packets = { 46, 47 },
 	    .received_bytes = { 48, 49 } } },
+	{ "inspection", "firewall", "fw-2", false, 50, { .sent_packets = { 51, 52 } } },
 };
 
 static void fill_chains(void)
@@ -156,7 +158,7 @@ static void fill_chains(void)
 	metrics.chain_replicas[MK_SFC_POD_DRAINING] = 3;
 	family->paths = 5;
 	family->replicas = replicas;
-	family->replica_count = 1;
+	family->replica_count = 2;
 }
 
 /* Set every metric. */
@@ -271,6 +273,8 @@ static const struct {
 	  "monokube_policy_rule_flows_total{namespace=\"\",policy=\"no-strangers\",rule=\"1\",direction=\"egress\",verdict=\"denied\"} 13\n"
 	  "monokube_policy_rule_flows_total{namespace=\"shop\",policy=\"\",rule=\"\",direction=\"ingress\",verdict=\"audit\"} 14\n" },
 	{ MK_METRICS_CHAINS, "monokube_chain_replicas{state=\"draining\"} 3\n" },
+	{ MK_METRICS_CHAINS,
+	  "monokube_chain_replica_flows{family=\"IPv4\",namespace=\"inspection\",function=\"firewall\",pod=\"fw-2\"} 50\n" },
 	{ MK_METRICS_CHAINS, "monokube_chain_paths{family=\"IPv4\"} 5\n" },
 	{ MK_METRICS_CHAINS,
 	  "monokube_chain_replica_flows{family=\"IPv4\",namespace=\"inspection\",function=\"firewall\",pod=\"fw-1\"} 41\n" },

@@ -64,10 +64,18 @@ static void visit_function(void *ctx, const struct mk_function_pod *pod)
 			mk_line_add(ctx, " %s", mk_ip_format(&pod->ips[i], text));
 	mk_line_add(ctx, "%s%s%s%s", pod->ready ? " ready" : "", pod->deleting ? " deleting" : "",
 		    pod->finished ? " finished" : "", pod->host_network ? " host" : "");
+	if (pod->asks_for_ports)
+		mk_line_add(ctx, " ports");
+	if (pod->weight != MK_FUNCTION_WEIGHT || pod->weight_is_wrong)
+		mk_line_add(ctx, " weight:%u%s", pod->weight, pod->weight_is_wrong ? "!" : "");
 }
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
+#define ANNOTATED(of)                                                                    \
+	"{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'p', "                 \
+	"'namespace': 'x', 'uid': 'u-p', 'labels': {'networking.monokube.io/function': " \
+	"'f'}, 'annotations': {" of "}}}"
 #define READY ", 'status': {'conditions': [{'type': 'Ready', 'status': 'True'}]}"
 
 static const struct {
@@ -119,6 +127,22 @@ static const struct {
 	  FUNCTION_POD("x", "p", "f",
 		       ", 'spec': {'hostNetwork': true}, 'status': {'phase': 'Failed'}"),
 	  "x/p is f uid:u-p finished host" },
+	{ "a function pod that asks for ports, and has a weight",
+	  ANNOTATED("'networking.monokube.io/function-ports': 'Inline', "
+		    "'networking.monokube.io/weight': '100'"),
+	  "x/p is f uid:u-p ports weight:100" },
+	{ "a function pod behind Multus, drained",
+	  ANNOTATED("'k8s.v1.cni.cncf.io/networks': 'a@inside, b@outside', "
+		    "'networking.monokube.io/weight': '0'"),
+	  "x/p is f uid:u-p ports weight:0" },
+	{ "empty annotations", ANNOTATED("'networking.monokube.io/function-ports': ''"),
+	  "x/p is f uid:u-p" },
+	{ "a weight beyond its range", ANNOTATED("'networking.monokube.io/weight': '101'"),
+	  "x/p is f uid:u-p weight:1!" },
+	{ "a weight that is no number", ANNOTATED("'networking.monokube.io/weight': '5 '"),
+	  "x/p is f uid:u-p weight:1!" },
+	{ "a weight that is empty", ANNOTATED("'networking.monokube.io/weight': ''"),
+	  "x/p is f uid:u-p weight:1!" },
 	{ "another pod", "{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'p'}" READY "}",
 	  "" },
 };
@@ -270,6 +294,11 @@ static const struct {
 	{ FUNCTION_POD("x", "p", "f", ""), .heard = "" },
 	{ FUNCTION_POD("x", "p", "f", READY), .heard = "pod:p function:x/p" },
 	{ FUNCTION_POD("x", "p", "g", READY), .heard = "pod:p function:x/p" },
+	{ ANNOTATED("'networking.monokube.io/function-ports': 'Routed'"),
+	  .heard = "pod:p function:x/p" },
+	{ ANNOTATED("'networking.monokube.io/function-ports': 'Routed', "
+		    "'networking.monokube.io/weight': '2'"),
+	  .heard = "pod:p function:x/p" },
 	{ "{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'p', 'namespace': 'x'}}",
 	  .heard = "pod:p function:x/p" },
 	{ "{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'p', 'namespace': 'x', "

@@ -65,6 +65,18 @@ static void write_chain(void)
 		     "functions: [{name: firewall, whenUnavailable: Skip}]}\n");
 }
 
+/* A ready function pod of node2. */
+static void write_remote_pod(void)
+{
+	write_object("remote", "apiVersion: v1\nkind: Pod\n"
+			       "metadata: {namespace: inspection, name: fw-2, uid: 9b2d, labels: "
+			       "{networking.monokube.io/function: firewall}, annotations: "
+			       "{networking.monokube.io/function-ports: Bridged}}\n"
+			       "spec: {nodeName: node2}\n"
+			       "status: {phase: Running, podIP: 10.244.2.2, conditions: "
+			       "[{type: Ready, status: 'True'}]}\n");
+}
+
 static void changed(void *ctx, const char *namespace_, const char *name)
 {
 	(void)namespace_;
@@ -112,6 +124,9 @@ static void start_agent(void)
 		.core = &core, .family = AF_INET, .loads = 1, .datapath = &datapath
 	};
 	core.unsure = 0;
+	node.families[0].family = &core.families[0];
+	node.plans = 1;
+	core.families[0].runs = true;
 	mk_node_sfc_init(&sfc, &node, &policies);
 	start_source();
 }
@@ -300,6 +315,65 @@ START_TEST(test_file)
 }
 END_TEST
 
+/* The overlay reaches node2 by @last of its MAC address, or not at all. */
+static void plan_node2(uint8_t last)
+{
+	static char name[] = "node2";
+	static struct mk_overlay_peer peer = { .node = name };
+
+	peer.vtep_mac = (struct mk_mac){ { 2, 0x4d, 10, 18, 0, last } };
+	node.families[0].plan = (struct mk_overlay_plan){ .peers = &peer, .peer_count = last > 0 };
+	node.plans++;
+}
+
+static struct mk_sfc_replica remote_replica(void)
+{
+	struct mk_sfc_replica row;
+
+	ck_ok(mk_table_get(&sfc_tables.replicas, &(uint32_t){ 2 }, &row, &err));
+	return row;
+}
+
+START_TEST(test_other_node)
+{
+	write_remote_pod();
+	begin();
+	ck_assert_uint_eq(remote_replica().uid_hash, 0);
+	plan_node2(7);
+	ck_assert_uint_gt(reconcile(), 0);
+	ck_assert_uint_eq(remote_replica().state, MK_SFC_USABLE);
+	ck_assert_uint_eq(remote_replica().vtep_mac[5], 7);
+	plan_node2(7);
+	ck_assert_uint_eq(reconcile(), 0);
+	plan_node2(8);
+	ck_assert_uint_eq(reconcile(), 1);
+	ck_assert_uint_eq(remote_replica().vtep_mac[5], 8);
+	plan_node2(0);
+	ck_assert_uint_eq(reconcile(), 2); /* the row and the slots */
+	ck_assert_uint_eq(remote_replica().state, MK_SFC_LOST);
+}
+END_TEST
+
+/* A restarted agent does not lose replicas of nodes that it has not seen yet. */
+START_TEST(test_nodes_unknown)
+{
+	write_remote_pod();
+	plan_node2(7);
+	begin();
+	ck_assert_uint_eq(remote_replica().state, MK_SFC_USABLE);
+	stop_agent();
+	start_agent();
+	node.plans = 0;
+	node.families[0].plan.peer_count = 0;
+	read_all();
+	ck_assert_uint_eq(reconcile(), 0);
+	ck_assert_int_lt(number(), 0);
+	plan_node2(7);
+	ck_assert_uint_eq(reconcile(), 0);
+	ck_assert_int_eq(number(), 1);
+}
+END_TEST
+
 /* A node without chains knows that at once, and looks at no device. */
 START_TEST(test_none)
 {
@@ -350,6 +424,8 @@ UNIT_SUITE("node_sfc")
 	tcase_add_test(tc, test_ports_gone);
 	tcase_add_test(tc, test_emptied);
 	tcase_add_test(tc, test_file);
+	tcase_add_test(tc, test_other_node);
+	tcase_add_test(tc, test_nodes_unknown);
 	tcase_add_test(tc, test_none);
 	tcase_add_test(tc, test_number_of_gone);
 }

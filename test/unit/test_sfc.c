@@ -56,11 +56,24 @@ static struct mk_sfc_pod_object *add_pod(const char *uid, const char *function)
 		.function = function,
 		.ready = true,
 		.is_here = true,
+		.is_bound = true,
 		.ips = { ip_of("10.1.0.9") },
 		.ifindex = { (uint32_t)(100 + 2 * pod_count), (uint32_t)(101 + 2 * pod_count) },
 		.mode = 1,
 	};
 	pod_count++;
+	return pod;
+}
+
+/* A ready replica of another node. */
+static struct mk_sfc_pod_object *add_remote(const char *uid, const char *function)
+{
+	struct mk_sfc_pod_object *pod = add_pod(uid, function);
+
+	pod->is_here = false;
+	pod->asks_for_ports = true;
+	pod->vtep_mac = (struct mk_mac){ { 2, 0x4d, 10, 18, 0, 2 } };
+	pod->ifindex[0] = pod->ifindex[1] = 0;
 	return pod;
 }
 
@@ -142,9 +155,10 @@ END_TEST
 /* ---- states ---------------------------------------------------------------------------------- */
 
 /* Each letter is a replica: r ready, n not ready, d deleted and ready, x deleted and not ready, p
- * without its second port, e on another node. New flows go to those that are in capitals in
- * `flows`; `lost` has an l for each replica that open flows leave, k for those that they keep, and
- * - for those without number. */
+ * without its second port. On another node: R ready, N not ready, D deleted and ready, A without
+ * annotation for ports, U the overlay does not reach the node. B on no node yet. New flows go to
+ * those that are in capitals in `flows`; `lost` has an l for each replica that open flows leave, k
+ * for those that they keep, and - for those without number. */
 static const struct {
 	const char *name, *replicas, *flows, *lost;
 } states[] = {
@@ -156,7 +170,15 @@ static const struct {
 	{ "deleted and not ready: open flows stay, no new ones", "rx", "R-", "kk" },
 	{ "... even if none serves", "x", "-", "k" },
 	{ "a port is missing", "rp", "R-", "k-" },
-	{ "on another node", "er", "-R", "-k" },
+	{ "on another node", "Rr", "RR", "kk" },
+	{ "on another node, not ready", "Nr", "-R", "lk" },
+	{ "on another node, not ready, alone", "N", "-", "k" },
+	{ "on another node, deleted", "Dr", "-R", "kk" },
+	{ "on another node, deleted, alone", "D", "R", "k" },
+	{ "on another node, without annotation", "Ar", "-R", "-k" },
+	{ "on a node that the overlay does not reach", "Ur", "-R", "-k" },
+	{ ".. which serves nothing: the others keep their flows", "Un", "--", "-k" },
+	{ "on no node", "Br", "-R", "-k" },
 	{ "nothing", "", "", "" },
 };
 
@@ -167,13 +189,18 @@ START_TEST(test_states)
 
 	add_chain("a", "firewall", NULL);
 	for (const char *c = states[_i].replicas; *c; c++) {
-		struct mk_sfc_pod_object *pod = add_pod(uids[c - states[_i].replicas], "firewall");
+		const char *uid = uids[c - states[_i].replicas];
+		struct mk_sfc_pod_object *pod = strchr("RNDAUB", *c) ? add_remote(uid, "firewall")
+								     : add_pod(uid, "firewall");
 
-		pod->ready = strchr("rdpe", *c) != NULL;
-		pod->deleting = strchr("dx", *c) != NULL;
-		pod->is_here = *c != 'e';
-		if (strchr("pe", *c))
+		pod->ready = strchr("rdpRDAUB", *c) != NULL;
+		pod->deleting = strchr("dxD", *c) != NULL;
+		if (*c == 'p')
 			pod->ifindex[MK_SFC_OUTSIDE] = 0;
+		pod->asks_for_ports &= *c != 'A';
+		if (strchr("UB", *c))
+			pod->vtep_mac = (struct mk_mac){ 0 };
+		pod->is_bound = *c != 'B';
 	}
 	compile();
 	for (size_t i = 0; i < pod_count; i++) {
@@ -228,6 +255,133 @@ START_TEST(test_function_leaves)
 	compile();
 	ck_assert_uint_eq(pods[0].number, 0);
 	ck_assert_uint_eq(mk_sfc_rows(sfc)->port_count, 0);
+}
+END_TEST
+
+/* ---- other nodes ----------------------------------------------------------------------------- */
+
+START_TEST(test_remote)
+{
+	static const uint8_t here[6];
+	const struct mk_sfc_rows *rows;
+	const struct mk_sfc_replica *row;
+
+	add_chain("a", "firewall", NULL);
+	add_remote("far", "firewall");
+	add_pod("near", "firewall");
+	compile();
+	rows = mk_sfc_rows(sfc);
+	ck_assert_uint_eq(pods[1].number, 1); /* those of this node first */
+	row = &rows->replicas[pods[0].number].row;
+	ck_assert_uint_eq(row->state, MK_SFC_USABLE);
+	ck_assert_mem_eq(row->vtep_mac, &pods[0].vtep_mac, 6);
+	ck_assert_uint_eq(row->mode, MK_PORT_NONE);
+	ck_assert_uint_eq(row->ifindex[0] + row->ifindex[1], 0);
+	ck_assert_mem_eq(rows->replicas[pods[1].number].row.vtep_mac, here, 6);
+	ck_assert_uint_eq(rows->port_count, 2);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), MK_SFC_SLOTS / 2 + 1);
+	pods[0].vtep_mac.byte[5] = 3;
+	compile();
+	ck_assert_uint_eq(row->vtep_mac[5], 3);
+}
+END_TEST
+
+/* The node leaves the overlay and comes back: the replica has its number again. */
+START_TEST(test_node_leaves)
+{
+	struct mk_mac mac;
+	uint16_t number;
+
+	add_chain("a", "firewall", NULL);
+	mac = add_remote("far", "firewall")->vtep_mac;
+	compile();
+	number = pods[0].number;
+	pods[0].vtep_mac = (struct mk_mac){ 0 };
+	compile();
+	ck_assert_int_eq(pods[0].state, MK_SFC_POD_NO_NODE);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->replicas[number].row.state, MK_SFC_LOST);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), 0), MK_SFC_SLOTS);
+	ck_assert(mk_sfc_has_gone(sfc));
+	pods[0].vtep_mac = mac;
+	compile();
+	ck_assert_int_eq(pods[0].state, MK_SFC_POD_SERVING);
+	ck_assert_uint_eq(pods[0].number, number);
+	ck_assert(!mk_sfc_has_gone(sfc));
+}
+END_TEST
+
+static uint32_t number_of_tag(uint64_t tag)
+{
+	const struct mk_sfc_rows *rows = mk_sfc_rows(sfc);
+	uint32_t number = 0;
+
+	for (size_t i = 0; i < rows->tag_count; i++) {
+		ck_assert(i == 0 || rows->tags[i].tag > rows->tags[i - 1].tag);
+		if (rows->tags[i].tag == tag)
+			number = rows->tags[i].number;
+	}
+	return number;
+}
+
+static uint64_t tag_of(const struct mk_sfc_pod_object *pod)
+{
+	return mk_sfc_rows(sfc)->replicas[pod->number].row.uid_hash & MK_SFC_TAG_MASK;
+}
+
+START_TEST(test_tags)
+{
+	uint64_t tag;
+
+	add_chain("a", "firewall", NULL);
+	add_remote("far", "firewall");
+	add_pod("near", "firewall");
+	compile();
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->tag_count, 2);
+	ck_assert_uint_eq(number_of_tag(tag_of(&pods[0])), pods[0].number);
+	ck_assert_uint_eq(number_of_tag(tag_of(&pods[1])), pods[1].number);
+	tag = tag_of(&pods[1]);
+	pod_count = 1;
+	compile();
+	ck_assert_uint_ne(number_of_tag(tag), 0); /* until its number is free */
+	now_ns += S;
+	ck_assert_uint_eq(release(), 1);
+	compile();
+	ck_assert_uint_eq(number_of_tag(tag), 0);
+}
+END_TEST
+
+/* Two UIDs whose hashes end with the same 40 bits. */
+#define TWIN_1 "u1824318"
+#define TWIN_2 "u2965752"
+
+START_TEST(test_same_tag)
+{
+	add_chain("a", "firewall", NULL);
+	add_remote(_i ? TWIN_2 : TWIN_1, "firewall");
+	add_remote(_i ? TWIN_1 : TWIN_2, "firewall");
+	compile();
+	ck_assert_int_eq(pods[_i].state, MK_SFC_POD_SERVING);
+	ck_assert_int_eq(pods[!_i].state, MK_SFC_POD_SAME_TAG);
+	ck_assert_uint_eq(pods[!_i].number, 0);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->tag_count, 1);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[_i].number), MK_SFC_SLOTS);
+}
+END_TEST
+
+/* The one that is there counts, not one that is gone. */
+START_TEST(test_tag_of_gone)
+{
+	uint64_t tag;
+
+	add_chain("a", "firewall", NULL);
+	add_remote(TWIN_1, "firewall");
+	compile();
+	pod_count = 0;
+	add_remote(TWIN_2, "firewall");
+	compile();
+	tag = tag_of(&pods[0]);
+	ck_assert_uint_eq(number_of_tag(tag), pods[0].number);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->tag_count, 1);
 }
 END_TEST
 
@@ -453,12 +607,14 @@ START_TEST(test_too_many)
 		add_chain(uids[i], "firewall", NULL);
 	}
 	add_pods(MK_SFC_PORTS / 2 + 1);
+	add_remote("far", "firewall"); /* has no ports here */
 	compile();
 	ck_assert_uint_ne(chains[MK_SFC_CHAINS - 2].number, 0);
 	ck_assert_uint_eq(chains[MK_SFC_CHAINS - 1].number, 0);
 	ck_assert_uint_eq(mk_sfc_chain_id(sfc, uids[MK_SFC_CHAINS - 1]), 0);
 	ck_assert_int_eq(pods[MK_SFC_PORTS / 2 - 1].state, MK_SFC_POD_SERVING);
 	ck_assert_int_eq(pods[MK_SFC_PORTS / 2].state, MK_SFC_POD_NO_NUMBER);
+	ck_assert_int_eq(pods[MK_SFC_PORTS / 2 + 1].state, MK_SFC_POD_SERVING);
 	ck_assert_uint_eq(mk_sfc_rows(sfc)->port_count, MK_SFC_PORTS);
 }
 END_TEST
@@ -474,6 +630,11 @@ UNIT_SUITE("sfc")
 	tcase_add_loop_test(rows, test_states, 0, MK_ARRAY_SIZE(states));
 	tcase_add_test(rows, test_device_gone);
 	tcase_add_test(rows, test_function_leaves);
+	tcase_add_test(rows, test_remote);
+	tcase_add_test(rows, test_node_leaves);
+	tcase_add_test(rows, test_tags);
+	tcase_add_loop_test(rows, test_same_tag, 0, 2);
+	tcase_add_test(rows, test_tag_of_gone);
 	tcase_add_loop_test(slots, test_shares, 0, MK_ARRAY_SIZE(counts));
 	tcase_add_loop_test(slots, test_one_leaves, 0, MK_ARRAY_SIZE(counts));
 	tcase_add_test(slots, test_order);

@@ -82,10 +82,22 @@ static void add_pod(const char *uid, uint32_t ifindex)
 		.function = "firewall",
 		.ready = true,
 		.is_here = true,
+		.is_bound = true,
 		.ips = { ip_of("10.1.0.9"), ip_of("fd00::9") },
 		.ifindex = { ifindex, ifindex + 1 },
 		.mode = MK_PORT_INLINE,
 	};
+}
+
+static void add_remote(const char *uid)
+{
+	struct mk_sfc_pod_object *pod = &pods[pod_count];
+
+	add_pod(uid, 0);
+	pod->is_here = false;
+	pod->asks_for_ports = true;
+	pod->ifindex[MK_SFC_OUTSIDE] = 0;
+	pod->vtep_mac = (struct mk_mac){ { 2, 0x4d, 10, 18, 0, 2 } };
 }
 
 static void compile(void)
@@ -125,6 +137,28 @@ static bool has(const struct mk_table *table, uint32_t key)
 	static char value[1 << 16];
 
 	return mk_table_get(table, &key, value, NULL) == 0;
+}
+
+/* Programs note that the replica's node has sent a packet back. */
+static void set_back(uint32_t number, uint32_t back_ms)
+{
+	struct mk_sfc_replica row = replica_at(number);
+
+	row.back_ms = back_ms;
+	ck_ok(mk_table_put(&sfc_tables.replicas, &number, &row, &err));
+}
+
+/* Return the number that a tag leads to; 0: none. */
+static uint32_t number_at(uint64_t tag)
+{
+	uint32_t number = 0;
+
+	return mk_table_get(&sfc_tables.tags, &tag, &number, NULL) == 0 ? number : 0;
+}
+
+static uint64_t tag_of(uint32_t number)
+{
+	return replica_at(number).uid_hash & MK_SFC_TAG_MASK;
 }
 
 static void put_path(uint32_t id, uint16_t chain, uint16_t replica)
@@ -177,6 +211,81 @@ START_TEST(test_other_family)
 }
 END_TEST
 
+START_TEST(test_remote)
+{
+	static const uint8_t mac[6] = { 2, 0x4d, 10, 18, 0, 2 };
+	uint32_t near, far;
+	uint64_t tag;
+
+	begin();
+	add_remote("r");
+	apply();
+	near = pods[0].number;
+	far = pods[2].number;
+	ck_assert_mem_eq(replica_at(far).vtep_mac, mac, sizeof(mac));
+	ck_assert_uint_eq(replica_at(far).ifindex[MK_SFC_INSIDE], 0);
+	ck_assert_uint_eq(number_at(tag_of(near)), near);
+	tag = tag_of(far);
+	ck_assert_uint_eq(number_at(tag), far);
+	pod_count = 2;
+	apply();
+	ck_assert_uint_eq(replica_at(far).state, MK_SFC_LOST);
+	ck_assert_uint_eq(number_at(tag), far); /* packets of it may be on their way */
+	now_ns += S;
+	ck_ok(mk_sfc_sync_pass_ended(made, now_ns, &err));
+	ck_assert_uint_eq(mk_sfc_release(sfc,
+					 &(const struct mk_sfc_named *){ mk_sfc_sync_named(made) },
+					 1, now_ns),
+			  1);
+	apply();
+	ck_assert_uint_eq(number_at(tag), 0);
+}
+END_TEST
+
+/* What programs write is no damage, and stays while the replica is the same one. */
+START_TEST(test_back)
+{
+	begin();
+	add_remote("r");
+	apply();
+	set_back(pods[2].number, 4711);
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 0);
+	ck_assert_uint_eq(apply(), 0);
+	pods[2].ready = false;
+	apply();
+	ck_assert_uint_eq(replica_at(pods[2].number).state, MK_SFC_LOST);
+	ck_assert_uint_eq(replica_at(pods[2].number).back_ms, 4711);
+	stop();
+	start();
+	ck_assert_uint_eq(apply(), 0);
+}
+END_TEST
+
+/* A number's new owner has sent nothing back. */
+START_TEST(test_back_of_new_owner)
+{
+	uint32_t number;
+
+	begin();
+	add_remote("r");
+	apply();
+	number = pods[2].number;
+	set_back(number, 4711);
+	pod_count = 2;
+	compile(); /* the tables miss this */
+	now_ns += S;
+	ck_ok(mk_sfc_sync_pass_ended(made, now_ns, &err));
+	ck_assert_uint_eq(mk_sfc_release(sfc,
+					 &(const struct mk_sfc_named *){ mk_sfc_sync_named(made) },
+					 1, now_ns),
+			  1);
+	add_remote("s");
+	apply();
+	ck_assert_uint_eq(pods[2].number, number);
+	ck_assert_uint_eq(replica_at(number).back_ms, 0);
+}
+END_TEST
+
 static void nothing(void)
 {
 }
@@ -201,6 +310,11 @@ static void one_more(void)
 	add_pod("r", 104);
 }
 
+static void one_remote(void)
+{
+	add_remote("r");
+}
+
 static const struct {
 	const char *name;
 	void (*change)(void);
@@ -210,7 +324,8 @@ static const struct {
 	{ "not ready: replica and slots", not_ready, 2 },
 	{ "deleted: slots", deleted, 1 },
 	{ "ports gone: replica, slots, two ports", ports_gone, 4 },
-	{ "one more: replica, counter, slots, two ports", one_more, 5 },
+	{ "one more: replica, tag, counter, slots, two ports", one_more, 6 },
+	{ "one more on another node: replica, tag, counter, slots", one_remote, 4 },
 };
 
 START_TEST(test_writes)
@@ -305,8 +420,21 @@ static void lose_counter(void)
 	row_delete(sfc_tables.counters.fd, &(uint32_t){ pods[1].number });
 }
 
-static void (*const damages[])(void) = { lose_chain, lose_function, change_replica,
-					 lose_port,  strange_port,  lose_counter };
+static void lose_tag(void)
+{
+	row_delete(sfc_tables.tags.fd, &(uint64_t){ tag_of(pods[1].number) });
+}
+
+static void strange_tag(void)
+{
+	ck_ok(mk_table_put(&sfc_tables.tags, &(uint64_t){ 1ULL << 39 | 7 }, &(uint32_t){ 1 },
+			   &err));
+}
+
+static void (*const damages[])(void) = {
+	lose_chain,   lose_function, change_replica, lose_port,
+	strange_port, lose_tag,	     strange_tag,    lose_counter
+};
 
 START_TEST(test_repair)
 {
@@ -454,6 +582,9 @@ static void fill(TCase *tcase)
 {
 	tcase_add_test(tcase, test_rows);
 	tcase_add_test(tcase, test_other_family);
+	tcase_add_test(tcase, test_remote);
+	tcase_add_test(tcase, test_back);
+	tcase_add_test(tcase, test_back_of_new_owner);
 	tcase_add_loop_test(tcase, test_writes, 0, MK_ARRAY_SIZE(changes));
 	tcase_add_test(tcase, test_restart);
 	tcase_add_test(tcase, test_freed);

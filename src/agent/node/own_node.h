@@ -82,6 +82,7 @@ struct mk_own_node {
 	struct mk_networks networks; /* the host's, as last read */
 	bool ranges_shared; /* one overlaps vtepCidr or clusterCidr, but the node is at work */
 	char *left_out; /* nodes, as last logged */
+	unsigned int plans; /* how often the families' plans were made; 0: they are empty yet */
 
 	struct mk_model *remembered; /* the object as the last run stored it; NULL: none */
 };

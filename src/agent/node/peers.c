@@ -250,6 +250,7 @@ int reconcile_peers(struct mk_own_node *node, struct mk_error *err)
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
 		if (node->core->families[i].runs)
 			ret = reconcile_family(&node->families[i], &why, err);
+	node->plans += ret == 0;
 	say_left_out(node);
 	if (!why.code)
 		mk_core_warn_over(node->core, MK_WARN_SERVICE_CIDR);

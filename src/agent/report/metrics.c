@@ -437,7 +437,9 @@ static void replica_counts(const void *values, const struct mk_metric *metric, t
 	for (size_t i = 0; i < m->replica_count; i++) {
 		struct mk_label labels[REPLICA_LABELS + 2] = { REPLICA_OF(&m->replicas[i]) };
 
-		chain_counts(out, metric->name, metric->offset, &m->replicas[i].counters, labels);
+		if (m->replicas[i].is_here)
+			chain_counts(out, metric->name, metric->offset, &m->replicas[i].counters,
+				     labels);
 	}
 }
 
@@ -552,9 +554,9 @@ const struct mk_metric mk_metrics_rows[] = {
 
 	{ "monokube_chain_replicas", "gauge", "state", false, "Function pods of all nodes that chains name, by what they are to this node; not-ready-alone: none serves, so open flows stay.", MK_METRICS_CHAINS, chain_replicas, IN(has_chains), 0 },
 	CHAIN_ROW("monokube_chain_paths", "gauge", "", "Different ways of flows through replicas, at the last sweep.", count, OF(paths)),
-	CHAIN_ROW("monokube_chain_replica_flows", "gauge", REPLICA, "Flows that pass a replica of this node, at the last sweep.", replica_flows, 0),
-	CHAIN_ROW("monokube_chain_replica_packets_total", "counter", REPLICA ", side, direction", "Packets to and from a port of a replica.", replica_counts, offsetof(struct mk_sfc_counters, sent_packets)),
-	CHAIN_ROW("monokube_chain_replica_bytes_total", "counter", REPLICA ", side, direction", "Bytes of the packets to and from a port of a replica.", replica_counts, offsetof(struct mk_sfc_counters, sent_bytes)),
+	CHAIN_ROW("monokube_chain_replica_flows", "gauge", REPLICA, "Flows of this node's pods that pass a replica of any node, at the last sweep.", replica_flows, 0),
+	CHAIN_ROW("monokube_chain_replica_packets_total", "counter", REPLICA ", side, direction", "Packets to and from a port of a replica of this node.", replica_counts, offsetof(struct mk_sfc_counters, sent_packets)),
+	CHAIN_ROW("monokube_chain_replica_bytes_total", "counter", REPLICA ", side, direction", "Bytes of the packets to and from a port of a replica of this node.", replica_counts, offsetof(struct mk_sfc_counters, sent_bytes)),
 };
 /* clang-format on */
 

@@ -59,6 +59,7 @@ struct mk_metrics_rule {
 /* A replica of a chain's function. */
 struct mk_metrics_replica {
 	const char *namespace_, *function, *pod;
+	bool is_here; /* on this node; another node counts the packets of its own */
 	uint64_t flows; /* at the last sweep */
 	struct mk_sfc_counters counters;
 };

@@ -10,6 +10,7 @@ struct gathering {
 	struct sfc_objects *objects;
 	const struct mk_core *core;
 	const struct node_ports *ports;
+	const struct node_macs *macs;
 	size_t chain_room, pod_room;
 };
 
@@ -105,9 +106,13 @@ static void add_pod(void *ctx, const struct mk_function_pod *pod)
 		.function = pod->function,
 		.ready = pod->ready && !pod->finished,
 		.deleting = pod->deleting,
+		.is_bound = pod->node_name != NULL,
 		.is_here = pod->node_name && strcmp(pod->node_name, node) == 0,
+		.asks_for_ports = pod->asks_for_ports,
 	};
 	memcpy(to->ips, pod->ips, sizeof(to->ips));
+	if (to->is_bound && !to->is_here)
+		to->vtep_mac = node_mac_of(gathering->macs, pod->node_name);
 	if (to->is_here)
 		ports = node_ports_of(gathering->ports, pod);
 	if (ports) {
@@ -133,9 +138,11 @@ static bool make_room(struct gathering *gathering)
 }
 
 int objects_get(struct sfc_objects *objects, const struct mk_core *core,
-		const struct node_ports *ports, struct mk_error *err)
+		const struct node_ports *ports, const struct node_macs *macs, struct mk_error *err)
 {
-	struct gathering gathering = { .objects = objects, .core = core, .ports = ports };
+	struct gathering gathering = {
+		.objects = objects, .core = core, .ports = ports, .macs = macs
+	};
 	const struct mk_model *model = core->model;
 
 	*objects = (struct sfc_objects){ 0 };

@@ -3,6 +3,7 @@
 #ifndef MK_AGENT_SFC_OBJECTS_H
 #define MK_AGENT_SFC_OBJECTS_H
 
+#include "agent/sfc/nodes.h"
 #include "agent/sfc/ports.h"
 #include "sfc/sfc.h"
 
@@ -17,9 +18,10 @@ struct sfc_objects {
 	char *names; /* storage of UIDs that are missing */
 };
 
-/* Get them, with the @ports of this node's function pods. */
+/* Get them, with the @ports of this node's function pods, and the @macs of the others' nodes. */
 mk_must_check int objects_get(struct sfc_objects *objects, const struct mk_core *core,
-			      const struct node_ports *ports, struct mk_error *err);
+			      const struct node_ports *ports, const struct node_macs *macs,
+			      struct mk_error *err);
 void objects_release(struct sfc_objects *objects);
 
 /* tell.c: write file `chains.json` in @state_dir for the command line, */

@@ -49,6 +49,9 @@ void mk_node_sfc_release(struct mk_node_sfc *sfc)
 	if (sfc->ports)
 		node_ports_release(sfc->ports);
 	free(sfc->ports);
+	if (sfc->macs)
+		node_macs_release(sfc->macs);
+	free(sfc->macs);
 	mk_sfc_free(sfc->sfc);
 	if (sfc->said) {
 		free(sfc->said->state);
@@ -88,8 +91,9 @@ static int begin(struct mk_node_sfc *sfc, struct mk_error *err)
 	if (sfc->sfc)
 		return 0;
 	sfc->ports = sfc->ports ?: calloc(1, sizeof(*sfc->ports));
+	sfc->macs = sfc->macs ?: calloc(1, sizeof(*sfc->macs));
 	sfc->said = sfc->said ?: calloc(1, sizeof(*sfc->said));
-	sfc->sfc = sfc->ports && sfc->said ? mk_sfc_new() : NULL;
+	sfc->sfc = sfc->ports && sfc->macs && sfc->said ? mk_sfc_new() : NULL;
 	if (!sfc->sfc)
 		return mk_error_errno(err, ENOMEM, "cannot keep service function chains");
 	for (size_t i = 0; i < MK_FAMILIES; i++)
@@ -115,6 +119,25 @@ static int look_at_ports(struct mk_node_sfc *sfc, struct mk_error *err)
 	}
 	node_ports_release(sfc->ports);
 	*sfc->ports = now;
+	return 0;
+}
+
+/* Has another node come, gone or changed? */
+static int look_at_nodes(struct mk_node_sfc *sfc, struct mk_error *err)
+{
+	struct node_macs now;
+	int ret;
+
+	if (!sfc->sfc || sfc->plans == sfc->node->plans)
+		return 0;
+	ret = node_macs_get(&now, sfc->node, err);
+	if (ret < 0)
+		return ret;
+	if (!node_macs_equal(&now, sfc->macs))
+		sfc->settled = false;
+	node_macs_release(sfc->macs);
+	*sfc->macs = now;
+	sfc->plans = sfc->node->plans;
 	return 0;
 }
 
@@ -164,7 +187,7 @@ static void look_again(struct mk_node_sfc *sfc, const struct sfc_objects *object
 /* Compute the rows from the objects of now, which the caller releases. */
 static int compile(struct mk_node_sfc *sfc, struct sfc_objects *objects, struct mk_error *err)
 {
-	int ret = objects_get(objects, sfc->node->core, sfc->ports, err);
+	int ret = objects_get(objects, sfc->node->core, sfc->ports, sfc->macs, err);
 
 	return ret
 		       ?: mk_sfc_compile(sfc->sfc, objects->chains, objects->chain_count,
@@ -234,7 +257,10 @@ static int follow(struct mk_node_sfc *sfc, struct mk_error *err)
 		return 0;
 	if (has_nothing(sfc))
 		return nothing_to_do(sfc);
+	if (!sfc->node->plans)
+		return 0; /* the overlay's nodes are not known yet */
 	ret = begin(sfc, err);
+	ret = ret ?: look_at_nodes(sfc, err);
 	ret = ret ?: look_at_ports(sfc, err);
 	return ret ?: write_tables(sfc, err);
 }
@@ -244,10 +270,11 @@ int mk_node_sfc_reconcile(struct mk_node_sfc *sfc, struct mk_error *err)
 	const struct mk_core *core = sfc->node->core;
 	int ret;
 
-	if (core->config.policy_mode == MK_POLICIES_OFF ||
-	    !mk_core_any(core, mk_family_is_loaded) || is_settled(sfc))
+	if (core->config.policy_mode == MK_POLICIES_OFF || !mk_core_any(core, mk_family_is_loaded))
 		return 0;
-	ret = follow(sfc, err);
+	ret = look_at_nodes(sfc, err);
+	if (ret == 0 && !is_settled(sfc))
+		ret = follow(sfc, err);
 	return ret < 0 ? mk_error_wrap(err, "service function chains") : 0;
 }
 
@@ -328,6 +355,7 @@ static int measure_family(const struct mk_sfc_sync *sync, const struct sfc_objec
 			.namespace_ = pod->namespace_,
 			.function = pod->function,
 			.pod = pod->name,
+			.is_here = pod->is_here,
 			.flows = mk_sfc_sync_flows(sync, pod->number),
 		};
 		metrics->replica_count++;

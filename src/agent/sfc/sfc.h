@@ -10,6 +10,7 @@
 #include "agent/policy/policies.h"
 #include "sfc/sfc.h"
 
+struct node_macs;
 struct node_ports;
 struct sfc_said;
 
@@ -18,6 +19,8 @@ struct mk_node_sfc {
 	struct mk_node_policies *policies;
 	struct mk_sfc *sfc; /* NULL: there has been no chain yet */
 	struct node_ports *ports; /* as last read; NULL as long as @sfc */
+	struct node_macs *macs; /* of the other nodes, as last seen; NULL as long as @sfc */
+	unsigned int plans; /* mk_own_node.plans that @macs has */
 	unsigned int loads[MK_FAMILIES]; /* mk_family.loads whose tables have all rows */
 	bool settled; /* nothing changed since the tables were brought up to date */
 	bool known; /* the numbers of all chains are known */
@@ -33,8 +36,9 @@ void mk_node_sfc_release(struct mk_node_sfc *sfc);
 /* A chain or a function pod changed. */
 void mk_node_sfc_changed(struct mk_node_sfc *sfc);
 
-/* Bring the tables to what chains, function pods and ports say, if something changed, and let
- * policies look at the chains' numbers. Nothing is written before all of these have been listed. */
+/* Bring the tables to what chains, function pods, ports and the overlay say, if something changed,
+ * and let policies look at the chains' numbers. Nothing is written before all of these have been
+ * listed. */
 mk_must_check int mk_node_sfc_reconcile(struct mk_node_sfc *sfc, struct mk_error *err);
 /* Write the command line's file, if something changed. With thousands of function pods this takes
  * longer than the tables, so it does not hold them up. */

@@ -13,9 +13,11 @@
 
 static const char *const state_names[MK_SFC_POD_STATES] = {
 	[MK_SFC_POD_UNUSED] = "in no chain",
-	[MK_SFC_POD_ELSEWHERE] = "on another node: not used yet",
+	[MK_SFC_POD_UNBOUND] = "on no node yet",
+	[MK_SFC_POD_NO_NODE] = "lost: the overlay does not reach its node",
 	[MK_SFC_POD_NO_PORTS] = "no ports",
 	[MK_SFC_POD_NO_NUMBER] = "no number: too many replicas",
+	[MK_SFC_POD_SAME_TAG] = "no number: another replica has its tag, so delete the pod",
 	[MK_SFC_POD_SERVING] = "serving",
 	[MK_SFC_POD_DRAINING] = "draining",
 	[MK_SFC_POD_KEEPS] = "not ready: keeps its flows, because none serves",
@@ -79,6 +81,14 @@ static json_object *chain_json(const struct mk_sfc *sfc, const struct mk_chain *
 	return json;
 }
 
+/* `monokube check` looks for pods of this node whose state is "no ports". */
+static const char *state_of(const struct mk_sfc_pod_object *pod)
+{
+	if (pod->state == MK_SFC_POD_NO_PORTS && !pod->is_here)
+		return "no ports: no annotation asks for them";
+	return state_names[pod->state];
+}
+
 static json_object *replica_json(const struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod,
 				 const struct mk_function_pod *of)
 {
@@ -88,7 +98,7 @@ static json_object *replica_json(const struct mk_sfc *sfc, const struct mk_sfc_p
 	add_number(json, "function", mk_sfc_function_id(sfc, pod->namespace_, pod->function));
 	add_name(json, pod->namespace_, pod->name);
 	add_text(json, "node", of->node_name ?: "");
-	add_text(json, "state", state_names[pod->state]);
+	add_text(json, "state", state_of(pod));
 	return json;
 }
 
@@ -133,7 +143,7 @@ int objects_write(const struct sfc_objects *objects, const struct mk_sfc *sfc,
 /* A pod that is not ready yet gets its ports in a moment, and one that ends has none any more. */
 static bool lacks_ports(const struct mk_sfc_pod_object *pod)
 {
-	return pod->state == MK_SFC_POD_NO_PORTS && pod->ready && !pod->deleting;
+	return pod->state == MK_SFC_POD_NO_PORTS && pod->is_here && pod->ready && !pod->deleting;
 }
 
 static void say_lacks(const struct sfc_objects *objects, struct sfc_said *said)
@@ -165,16 +175,21 @@ static void say_lacks(const struct sfc_objects *objects, struct sfc_said *said)
 
 void objects_say(const struct sfc_objects *objects, struct sfc_said *said)
 {
-	size_t counts[MK_SFC_POD_STATES] = { 0 };
+	size_t counts[MK_SFC_POD_STATES] = { 0 }, elsewhere = 0;
 	char text[160];
 
-	for (size_t i = 0; i < objects->pod_count; i++)
-		counts[objects->pods[i].state]++;
+	for (size_t i = 0; i < objects->pod_count; i++) {
+		const struct mk_sfc_pod_object *pod = &objects->pods[i];
+
+		counts[pod->state]++;
+		elsewhere += pod->state == MK_SFC_POD_SERVING && !pod->is_here;
+	}
 	snprintf(
 		text, sizeof(text),
-		"service function chains chains=%zu serving=%zu draining=%zu notReady=%zu elsewhere=%zu",
-		objects->chain_count, counts[MK_SFC_POD_SERVING], counts[MK_SFC_POD_DRAINING],
-		counts[MK_SFC_POD_KEEPS] + counts[MK_SFC_POD_LOST], counts[MK_SFC_POD_ELSEWHERE]);
+		"service function chains chains=%zu serving=%zu elsewhere=%zu draining=%zu notReady=%zu unreachable=%zu",
+		objects->chain_count, counts[MK_SFC_POD_SERVING], elsewhere,
+		counts[MK_SFC_POD_DRAINING], counts[MK_SFC_POD_KEEPS] + counts[MK_SFC_POD_LOST],
+		counts[MK_SFC_POD_NO_NODE]);
 	if (mk_is_news(&said->state, text))
 		mk_log_info("%s", text);
 	say_lacks(objects, said);

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/state_file.h"
+#include "base/time.h"
 #include "cli/inspect/chains.h"
 #include "cli/inspect/view_internal.h"
 #include "sfc/sfc.h"
@@ -126,15 +127,26 @@ void mk_cli_chains_close(struct mk_cli_chains *chains)
 	chains->names = NULL;
 }
 
+/* Has its node just sent a packet back? */
+static bool is_back(const struct mk_sfc_replica *entry)
+{
+	uint32_t now_ms = (uint32_t)(mk_time_monotonic_ns() / 1000000);
+
+	return entry->back_ms && now_ms - entry->back_ms < MK_SFC_BACK_MS;
+}
+
 bool mk_replica_is_usable(const struct mk_cli_chains *chains, unsigned int number,
 			  struct mk_sfc_replica *entry)
 {
+	static const __u8 here[sizeof(entry->vtep_mac)];
 	const __u32 key = number;
 
 	*entry = (struct mk_sfc_replica){ 0 };
-	return mk_table_get(&chains->replicas, &key, entry, NULL) == 0 &&
-	       entry->state == MK_SFC_USABLE && entry->ifindex[MK_SFC_INSIDE] &&
-	       entry->ifindex[MK_SFC_OUTSIDE];
+	if (mk_table_get(&chains->replicas, &key, entry, NULL) < 0 || entry->state != MK_SFC_USABLE)
+		return false;
+	if (memcmp(entry->vtep_mac, here, sizeof(here)) != 0)
+		return !is_back(entry);
+	return entry->ifindex[MK_SFC_INSIDE] && entry->ifindex[MK_SFC_OUTSIDE];
 }
 
 const char *chain_via(const struct mk_cli_chains *chains, unsigned int path,

@@ -15,6 +15,14 @@
 
 /* On a Pod: the name of the function that it is a replica of. Names are DNS labels. */
 #define MK_FUNCTION_LABEL "networking.monokube.io/function"
+/* On the same Pod: how its ports work. Behind Multus, the definitions of the ports. */
+#define MK_FUNCTION_PORTS_ANNOTATION "networking.monokube.io/function-ports"
+#define MK_MULTUS_ANNOTATION	     "k8s.v1.cni.cncf.io/networks"
+/* Its share of new flows, 0 to MK_FUNCTION_WEIGHT_MAX; 0 drains it. */
+#define MK_FUNCTION_WEIGHT_ANNOTATION "networking.monokube.io/weight"
+#define MK_FUNCTION_WEIGHT	      1 /* default */
+#define MK_FUNCTION_WEIGHT_MAX	      100
+#define MK_FUNCTION_WEIGHT_WRONG      255
 /* On a Namespace: the namespace whose chains may take its pods. */
 #define MK_CHAINED_BY_LABEL "networking.monokube.io/chained-by"
 
@@ -54,6 +62,9 @@ struct mk_function_pod {
 	bool deleting; /* it has a deletionTimestamp */
 	bool finished; /* Succeeded or Failed */
 	bool host_network; /* not a replica */
+	bool asks_for_ports; /* it has MK_FUNCTION_PORTS_ANNOTATION or MK_MULTUS_ANNOTATION */
+	uint8_t weight; /* 0 to MK_FUNCTION_WEIGHT_MAX */
+	bool weight_is_wrong; /* its annotation makes no sense, so the weight is the default */
 };
 
 struct mk_model;

@@ -30,6 +30,8 @@ static int add_port(struct mk_texts *texts, const struct mk_json *item, struct p
 	ret = ret ?: tree_number(item, "containerPort", 1, UINT16_MAX, &number, err);
 	if (ret < 0 || !name || !*name || !number)
 		return ret;
+	if (ports->count == UINT16_MAX)
+		return tree_wrong(item, "at most 65535 ports of a pod", err);
 	more = reallocarray(ports->of, ports->count + 1, sizeof(*more));
 	if (more)
 		ports->of = more;
@@ -110,7 +112,7 @@ static int decode_ports(struct mk_texts *texts, const struct mk_json *spec,
 	ret = ret ?: decode_containers(texts, spec, "initContainers", true, &ports, err);
 	sort_ports(texts, &ports);
 	pod->ports = ports_share(texts, ports.of, ports.count);
-	pod->port_count = pod->ports ? (unsigned int)ports.count : 0;
+	pod->port_count = pod->ports ? (uint16_t)ports.count : 0;
 	free(ports.of);
 	if (ret == 0 && pod->port_count != ports.count)
 		ret = mk_error_errno(err, ENOMEM, "ports of a pod");
@@ -210,17 +212,13 @@ const char *pod_function(const struct mk_pod_object *pod)
 	return NULL;
 }
 
-/* Only of function pods: the readiness of other Pods must not look like a change. */
 static int decode_ready(const struct mk_json *status, struct mk_pod_object *pod,
 			struct mk_error *err)
 {
 	struct mk_json list, item;
 	const char *type = NULL, *state = NULL;
-	int ret = 0;
+	int ret = tree_member(status, "conditions", json_type_array, &list, err);
 
-	if (!pod_function(pod))
-		return 0;
-	ret = tree_member(status, "conditions", json_type_array, &list, err);
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_object, &item, err);
 		ret = ret ?: tree_text(&item, "type", &type, err);
@@ -229,6 +227,40 @@ static int decode_ready(const struct mk_json *status, struct mk_pod_object *pod,
 			pod->ready = state && strcmp(state, "True") == 0;
 	}
 	return ret;
+}
+
+/* A wrong weight must not keep the Pod's other changes back. */
+static int decode_annotations(const struct mk_json *metadata, struct mk_pod_object *pod,
+			      struct mk_error *err)
+{
+	const char *ports, *multus, *weight;
+	struct mk_json annotations;
+	unsigned long number;
+	int ret = tree_member(metadata, "annotations", json_type_object, &annotations, err);
+
+	ret = ret ?: tree_text(&annotations, MK_FUNCTION_PORTS_ANNOTATION, &ports, err);
+	ret = ret ?: tree_text(&annotations, MK_MULTUS_ANNOTATION, &multus, err);
+	ret = ret ?: tree_text(&annotations, MK_FUNCTION_WEIGHT_ANNOTATION, &weight, err);
+	if (ret < 0)
+		return ret;
+	pod->asks_for_ports = (ports && *ports) || (multus && *multus);
+	pod->weight = MK_FUNCTION_WEIGHT;
+	if (!weight)
+		return 0;
+	number = strspn(weight, "0123456789") == strlen(weight) && *weight
+			 ? strtoul(weight, NULL, 10)
+			 : MK_FUNCTION_WEIGHT_WRONG;
+	pod->weight = number <= MK_FUNCTION_WEIGHT_MAX ? (uint8_t)number : MK_FUNCTION_WEIGHT_WRONG;
+	return 0;
+}
+
+/* Only of function pods: the readiness of other Pods must not look like a change. */
+static int decode_function(const struct mk_json *metadata, const struct mk_json *status,
+			   struct mk_pod_object *pod, struct mk_error *err)
+{
+	if (!pod_function(pod))
+		return 0;
+	return decode_ready(status, pod, err) ?: decode_annotations(metadata, pod, err);
 }
 
 int pod_decode(struct mk_texts *texts, const struct mk_json *tree, const struct mk_object_id *id,
@@ -247,7 +279,7 @@ int pod_decode(struct mk_texts *texts, const struct mk_json *tree, const struct 
 	ret = ret ?: decode_times(&metadata, &status, pod, err);
 	ret = ret ?: decode_spec(texts, &spec, pod, err);
 	ret = ret ?: decode_ips(&status, pod, err);
-	ret = ret ?: decode_ready(&status, pod, err);
+	ret = ret ?: decode_function(&metadata, &status, pod, err);
 	ret = ret ?: tree_text(&status, "phase", &phase, err);
 	pod->finished = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
 	return ret;
@@ -262,7 +294,8 @@ bool pod_equal(const union policy_object *a, const union policy_object *b)
 	       mk_ips_equal(left->ips, MK_FAMILIES, right->ips, MK_FAMILIES) &&
 	       left->started_unix_s == right->started_unix_s &&
 	       left->host_network == right->host_network && left->finished == right->finished &&
-	       left->terminating == right->terminating && left->ready == right->ready;
+	       left->terminating == right->terminating && left->ready == right->ready &&
+	       left->asks_for_ports == right->asks_for_ports && left->weight == right->weight;
 }
 
 void pod_release(struct mk_texts *texts, union policy_object *object)

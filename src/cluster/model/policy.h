@@ -61,9 +61,11 @@ struct mk_pod_object {
 	 * Equal lists have equal pointers. */
 	const struct mk_named_port *ports;
 	int64_t started_unix_s; /* status.startTime, or else creationTimestamp */
-	unsigned int port_count;
+	uint16_t port_count;
 	bool host_network, finished, terminating; /* finished: Succeeded or Failed */
-	bool ready; /* only of function pods (chain.h) */
+	/* Only of function pods (chain.h). */
+	bool ready, asks_for_ports;
+	uint8_t weight; /* MK_FUNCTION_WEIGHT_WRONG: the annotation makes no sense */
 };
 _Static_assert(sizeof(struct mk_pod_object) == 112, "a cluster has a hundred thousand");
 

@@ -376,6 +376,8 @@ void mk_model_each_chain(const struct mk_model *model,
 
 static struct mk_function_pod view_function(const struct mk_pod_object *pod)
 {
+	bool wrong = pod->weight == MK_FUNCTION_WEIGHT_WRONG;
+
 	return (struct mk_function_pod){
 		.namespace_ = pod->namespace_,
 		.name = pod->name,
@@ -387,6 +389,9 @@ static struct mk_function_pod view_function(const struct mk_pod_object *pod)
 		.deleting = pod->terminating,
 		.finished = pod->finished,
 		.host_network = pod->host_network,
+		.asks_for_ports = pod->asks_for_ports,
+		.weight = wrong ? MK_FUNCTION_WEIGHT : pod->weight,
+		.weight_is_wrong = wrong,
 	};
 }
 

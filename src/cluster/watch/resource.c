@@ -52,8 +52,15 @@ static const char *const kept_of_namespaces[] = {
 		"spec.initContainers.restartPolicy", "status.phase", "status.podIP",            \
 		"status.podIPs", "status.startTime"
 static const char *const kept_of_pods[] = { KEPT_OF_PODS, NULL };
-static const char *const kept_of_function_pods[] = { KEPT_OF_PODS, "status.conditions.type",
-						     "status.conditions.status", NULL };
+static const char *const kept_of_function_pods[] = {
+	KEPT_OF_PODS,
+	"metadata.annotations." MK_FUNCTION_PORTS_ANNOTATION,
+	"metadata.annotations." MK_FUNCTION_WEIGHT_ANNOTATION,
+	"metadata.annotations." MK_MULTUS_ANNOTATION,
+	"status.conditions.type",
+	"status.conditions.status",
+	NULL
+};
 
 /* A server before 1.28 does not know the first term. */
 #define RUNNING "status.podIP!=,status.phase!=Succeeded,status.phase!=Failed"

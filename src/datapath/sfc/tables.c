@@ -18,9 +18,17 @@ static bool is_zero(const void *row, size_t bytes)
 	return at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0;
 }
 
+/* What programs write into a row is not compared. */
+static void forget_programs(const struct sfc_image *image, void *row)
+{
+	if (image->programs_at)
+		memset((char *)row + image->programs_at, 0, sizeof(uint32_t));
+}
+
 static void image_set(struct sfc_image *image, size_t number, const void *row)
 {
 	memcpy(image_row(image, number), row, image->table->value_size);
+	forget_programs(image, image_row(image, number));
 	if (number >= image->top && !is_zero(row, image->table->value_size))
 		image->top = number + 1;
 }
@@ -40,19 +48,24 @@ static bool make(struct mk_sfc_sync *sync, const struct mk_sfc_tables *tables)
 		[SFC_FUNCTIONS] = { .table = &tables->functions,
 				    .room = MK_SFC_FUNCTIONS_ALL,
 				    .is_hash = true },
-		[SFC_REPLICAS] = { .table = &tables->replicas, .room = MK_SFC_REPLICAS },
+		[SFC_REPLICAS] = { .table = &tables->replicas,
+				   .room = MK_SFC_REPLICAS,
+				   .programs_at = offsetof(struct mk_sfc_replica, back_ms) },
 	};
 
 	sync->tables = tables;
 	sync->family = mk_table_family(&tables->replicas);
 	sync->counter = calloc(counter_values(), sizeof(struct mk_sfc_counters));
+	sync->sets[SFC_PORTS] = (struct sfc_set){ .table = &tables->ports, .room = MK_SFC_PORTS };
+	sync->sets[SFC_TAGS] = (struct sfc_set){ .table = &tables->tags, .room = MK_SFC_REPLICAS };
 	for (size_t i = 0; i < SFC_MAPS; i++) {
 		sync->images[i] = images[i];
 		sync->images[i].rows = calloc(images[i].room, images[i].table->value_size);
 		if (!sync->images[i].rows)
 			return false;
 	}
-	return sync->counter != NULL;
+	return sync->counter != NULL && set_make(&sync->sets[SFC_PORTS]) &&
+	       set_make(&sync->sets[SFC_TAGS]);
 }
 
 static int read_row(void *ctx, const void *key, const void *value, struct mk_error *err)
@@ -64,38 +77,6 @@ static int read_row(void *ctx, const void *key, const void *value, struct mk_err
 	if (number < image->room)
 		image_set(image, number, value);
 	return 0;
-}
-
-static int compare_ports(const void *left, const void *right)
-{
-	uint32_t a = ((const struct mk_sfc_port_row *)left)->ifindex,
-		 b = ((const struct mk_sfc_port_row *)right)->ifindex;
-
-	return (a > b) - (a < b);
-}
-
-static int read_port(void *ctx, const void *key, const void *value, struct mk_error *err)
-{
-	struct mk_sfc_sync *sync = ctx;
-	struct mk_sfc_port_row *row = &sync->ports[sync->port_count];
-
-	(void)err;
-	if (sync->port_count == MK_SFC_PORTS)
-		return 0;
-	row->ifindex = *(const uint32_t *)key;
-	row->port = *(const struct mk_sfc_port *)value;
-	sync->port_count++;
-	return 0;
-}
-
-static int read_ports(struct mk_sfc_sync *sync, struct mk_error *err)
-{
-	int ret;
-
-	sync->port_count = 0;
-	ret = mk_table_each(&sync->tables->ports, read_port, sync, err);
-	qsort(sync->ports, sync->port_count, sizeof(*sync->ports), compare_ports);
-	return ret;
 }
 
 static int read_counters(struct mk_sfc_sync *sync, struct mk_error *err)
@@ -119,7 +100,9 @@ static int read_all(struct mk_sfc_sync *sync, struct mk_error *err)
 
 	for (size_t i = 0; ret == 0 && i < SFC_MAPS; i++)
 		ret = mk_table_each(sync->images[i].table, read_row, &sync->images[i], err);
-	return ret ?: read_ports(sync, err) ?: read_counters(sync, err);
+	for (size_t i = 0; ret == 0 && i < SFC_SETS; i++)
+		ret = set_read(&sync->sets[i], err);
+	return ret ?: read_counters(sync, err);
 }
 
 struct mk_sfc_sync *mk_sfc_sync_new(const struct mk_sfc_tables *tables, struct mk_error *err)
@@ -143,6 +126,8 @@ void mk_sfc_sync_free(struct mk_sfc_sync *sync)
 		return;
 	for (size_t i = 0; i < SFC_MAPS; i++)
 		free(sync->images[i].rows);
+	for (size_t i = 0; i < SFC_SETS; i++)
+		free(sync->sets[i].of);
 	free(sync->counter);
 	free(sync->paths);
 	free(sync);
@@ -175,13 +160,6 @@ bool mk_sfc_sync_has_chain(const struct mk_sfc_sync *sync, const struct mk_sfc_r
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
-
-struct applying {
-	struct mk_sfc_sync *sync;
-	const struct mk_sfc_rows *rows;
-	struct mk_sfc_counts *counts;
-	struct mk_error *err;
-};
 
 static struct mk_sfc_replica replica_row(const struct mk_sfc_sync *sync,
 					 const struct mk_sfc_replica_row *row)
@@ -226,6 +204,21 @@ static size_t rows_of(const struct applying *apply, enum sfc_map map)
 	return counts[map] > top ? counts[map] : top;
 }
 
+/* Programs may write into the row meanwhile. That is lost, and they write it again. */
+static int put_row(const struct applying *apply, const struct sfc_image *image, uint32_t number,
+		   const void *row)
+{
+	struct mk_sfc_replica replica, now;
+
+	if (!image->programs_at)
+		return mk_table_put(image->table, &number, row, apply->err);
+	memcpy(&replica, row, sizeof(replica));
+	if (mk_table_get(image->table, &number, &now, NULL) == 0 &&
+	    now.uid_hash == replica.uid_hash)
+		replica.back_ms = now.back_ms;
+	return mk_table_put(image->table, &number, &replica, apply->err);
+}
+
 static int write_row(const struct applying *apply, enum sfc_map map, uint32_t number,
 		     const void *row)
 {
@@ -236,7 +229,7 @@ static int write_row(const struct applying *apply, enum sfc_map map, uint32_t nu
 	if (gone)
 		ret = mk_table_delete(image->table, &number, apply->err);
 	else
-		ret = mk_table_put(image->table, &number, row, apply->err);
+		ret = put_row(apply, image, number, row);
 	if (ret < 0)
 		return ret;
 	image_set(image, number, row);
@@ -339,72 +332,6 @@ int mk_sfc_sync_counters(const struct mk_sfc_sync *sync, uint16_t replica,
 	return ret == -ENOENT ? 0 : ret;
 }
 
-/* ---- ports ----------------------------------------------------------------------------------- */
-
-static const struct mk_sfc_port_row *find_port(const struct mk_sfc_port_row *ports, size_t count,
-					       uint32_t ifindex)
-{
-	const struct mk_sfc_port_row key = { .ifindex = ifindex };
-
-	return bsearch(&key, ports, count, sizeof(*ports), compare_ports);
-}
-
-static int put_ports(const struct applying *apply)
-{
-	struct mk_sfc_sync *sync = apply->sync;
-	int ret = 0;
-
-	for (size_t i = 0; ret == 0 && i < apply->rows->port_count; i++) {
-		const struct mk_sfc_port_row *row = &apply->rows->ports[i], *has;
-
-		has = find_port(sync->ports, sync->port_count, row->ifindex);
-		if (has && memcmp(&has->port, &row->port, sizeof(row->port)) == 0)
-			continue;
-		ret = mk_table_put(&sync->tables->ports, &row->ifindex, &row->port, apply->err);
-		apply->counts->put += ret == 0;
-	}
-	return ret;
-}
-
-/* Remove the others. */
-static int remove_ports(const struct applying *apply)
-{
-	struct mk_sfc_sync *sync = apply->sync;
-	const struct mk_sfc_rows *rows = apply->rows;
-	size_t kept = 0;
-	int ret = 0;
-
-	for (size_t i = 0; i < sync->port_count; i++) {
-		uint32_t ifindex = sync->ports[i].ifindex;
-
-		if (ret >= 0 && !find_port(rows->ports, rows->port_count, ifindex)) {
-			ret = mk_table_delete(&sync->tables->ports, &ifindex, apply->err);
-			apply->counts->deleted += ret > 0;
-		} else {
-			sync->ports[kept++] = sync->ports[i];
-		}
-	}
-	sync->port_count = ret < 0 ? sync->port_count : kept;
-	return ret < 0 ? ret : 0;
-}
-
-/* Ports that are gone go before new ones come, if the map would be full otherwise. */
-static int make_ports_fit(const struct applying *apply)
-{
-	bool fits = apply->sync->port_count + apply->rows->port_count <= MK_SFC_PORTS;
-
-	return fits ? 0 : remove_ports(apply);
-}
-
-static int ports_written(const struct applying *apply)
-{
-	const struct mk_sfc_rows *rows = apply->rows;
-
-	memcpy(apply->sync->ports, rows->ports, rows->port_count * sizeof(*rows->ports));
-	apply->sync->port_count = rows->port_count;
-	return 0;
-}
-
 /* ---- all ------------------------------------------------------------------------------------- */
 
 int mk_sfc_sync_apply(struct mk_sfc_sync *sync, const struct mk_sfc_rows *rows,
@@ -414,22 +341,21 @@ int mk_sfc_sync_apply(struct mk_sfc_sync *sync, const struct mk_sfc_rows *rows,
 	int ret = add_counters(&apply);
 
 	ret = ret ?: write_rows(&apply, SFC_REPLICAS, true);
-	ret = ret ?: make_ports_fit(&apply) ?: put_ports(&apply);
+	ret = ret ?: sets_put(&apply);
 	ret = ret ?: write_rows(&apply, SFC_FUNCTIONS, true);
 	ret = ret ?: write_rows(&apply, SFC_CHAINS, true);
 	ret = ret ?: write_rows(&apply, SFC_CHAINS, false);
 	ret = ret ?: write_rows(&apply, SFC_FUNCTIONS, false);
 	ret = ret ?: write_rows(&apply, SFC_REPLICAS, false);
-	ret = ret ?: remove_ports(&apply) ?: ports_written(&apply);
-	return ret ?: remove_counters(&apply);
+	return ret ?: sets_remove(&apply) ?: remove_counters(&apply);
 }
 
 /* ---- repair ---------------------------------------------------------------------------------- */
 
-static void say(const struct mk_table *table, uint32_t key)
+void say_changed(const struct mk_table *table, uint64_t key)
 {
 	mk_log_warn(
-		"an entry of a chain was removed or changed by another process and is restored map=%s key=%u",
+		"an entry of a chain was removed or changed by another process and is restored map=%s key=%lu",
 		table->name, key);
 }
 
@@ -446,10 +372,11 @@ static int audit_row(struct sfc_image *image, uint32_t number, struct mk_error *
 	}
 	if (ret == -ENOENT)
 		memset(row, 0, image->table->value_size);
+	forget_programs(image, row);
 	if (memcmp(row, image_row(image, number), image->table->value_size) == 0)
 		return 0;
 	image_set(image, number, row);
-	say(image->table, number);
+	say_changed(image->table, number);
 	return 1;
 }
 
@@ -459,7 +386,7 @@ static int audit_counter(struct mk_sfc_sync *sync, uint32_t number)
 	    mk_table_get(&sync->tables->counters, &number, sync->counter, NULL) == 0)
 		return 0;
 	sync->counted[number] = false;
-	say(&sync->tables->counters, number);
+	say_changed(&sync->tables->counters, number);
 	return 1;
 }
 
@@ -481,39 +408,18 @@ static int audit_next(struct mk_sfc_sync *sync, struct mk_error *err)
 	return ret;
 }
 
-/* An entry that should not be there counts, too. */
-static int audit_ports(struct mk_sfc_sync *sync, struct mk_error *err)
-{
-	cleanup_free struct mk_sfc_port_row *was = calloc(MK_SFC_PORTS, sizeof(*was));
-	size_t count = sync->port_count;
-	int differ = 0, ret;
-
-	if (!was)
-		return mk_error_errno(err, ENOMEM, "cannot read the ports of function pods");
-	memcpy(was, sync->ports, count * sizeof(*was));
-	ret = read_ports(sync, err);
-	for (size_t i = 0; ret == 0 && i < count; i++) {
-		const struct mk_sfc_port_row *has =
-			find_port(sync->ports, sync->port_count, was[i].ifindex);
-
-		if (has && memcmp(has, &was[i], sizeof(*has)) == 0)
-			continue;
-		say(&sync->tables->ports, was[i].ifindex);
-		differ++;
-	}
-	for (size_t i = 0; ret == 0 && i < sync->port_count; i++)
-		differ += !find_port(was, count, sync->ports[i].ifindex);
-	return ret < 0 ? ret : differ;
-}
-
 int mk_sfc_sync_audit(struct mk_sfc_sync *sync, size_t budget, struct mk_error *err)
 {
-	int differ, ret = 0;
+	int differ = 0, ret = 0;
 
-	if (mk_sfc_sync_is_empty(sync) && !sync->port_count)
+	if (mk_sfc_sync_is_empty(sync) && !sync->sets[SFC_PORTS].count &&
+	    !sync->sets[SFC_TAGS].count)
 		return 0;
-	differ = audit_ports(sync, err);
-	for (size_t i = 0; differ >= 0 && ret >= 0 && i < budget; i++) {
+	for (size_t i = 0; ret >= 0 && i < SFC_SETS; i++) {
+		ret = set_audit(&sync->sets[i], err);
+		differ += ret > 0 ? ret : 0;
+	}
+	for (size_t i = 0; ret >= 0 && i < budget; i++) {
 		ret = audit_next(sync, err);
 		differ += ret > 0 ? ret : 0;
 	}

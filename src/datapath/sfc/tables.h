@@ -2,9 +2,9 @@
 /* src/datapath/sfc/tables.h - bring the tables of service function chains of one family to the rows
  * that src/sfc computes, and follow the paths that programs make. Only the difference is written.
  *
- * Order of writes: replicas that are usable, ports and counters, then functions, then chains. What
- * is gone goes in the reverse order. So a kill after any write leaves no slot or chain that names
- * something unknown. Policies name a chain after its row is written. */
+ * Order of writes: replicas that are usable, tags, ports and counters, then functions, then
+ * chains. What is gone goes in the reverse order. So a kill after any write leaves no slot or chain
+ * that names something unknown. Policies name a chain after its row is written. */
 #ifndef MK_DATAPATH_SFC_TABLES_H
 #define MK_DATAPATH_SFC_TABLES_H
 
@@ -17,7 +17,7 @@
 #include "sfc/sfc.h"
 
 struct mk_sfc_tables {
-	struct mk_table chains, functions, replicas, ports, paths, counters;
+	struct mk_table chains, functions, replicas, tags, ports, paths, counters;
 };
 
 struct mk_sfc_sync;
@@ -43,8 +43,8 @@ struct mk_sfc_counts {
  * @counts. */
 mk_must_check int mk_sfc_sync_apply(struct mk_sfc_sync *sync, const struct mk_sfc_rows *rows,
 				    struct mk_sfc_counts *counts, struct mk_error *err);
-/* Read all ports and about @budget other entries; the next call continues from there. Returns how
- * many other processes have removed or changed: the next apply restores them. */
+/* Read all ports and tags and about @budget other entries; the next call continues from there.
+ * Returns how many other processes have removed or changed: the next apply restores them. */
 mk_must_check int mk_sfc_sync_audit(struct mk_sfc_sync *sync, size_t budget, struct mk_error *err);
 
 /* ---- paths ----------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/sfc/tables_internal.h - the object behind tables.h, shared by its files: tables.c
- * (rows), paths.c. */
+ * (rows), sets.c (ports and tags), paths.c. */
 #ifndef MK_DATAPATH_SFC_TABLES_INTERNAL_H
 #define MK_DATAPATH_SFC_TABLES_INTERNAL_H
 
@@ -15,7 +15,20 @@ struct sfc_image {
 	char *rows;
 	size_t top; /* above the highest row that is not zeros */
 	size_t room;
+	size_t programs_at; /* offset of a member that programs write, 4 bytes; 0: none */
 	bool is_hash;
+};
+
+/* A hash whose values have 4 bytes, as last read or written. */
+enum sfc_set_id { SFC_PORTS, SFC_TAGS, SFC_SETS };
+struct sfc_pair {
+	uint64_t key;
+	uint32_t value;
+};
+struct sfc_set {
+	const struct mk_table *table;
+	struct sfc_pair *of; /* by key */
+	size_t count, room;
 };
 
 /* When a path was last named by a session. */
@@ -31,8 +44,7 @@ struct mk_sfc_sync {
 	sa_family_t family;
 	struct sfc_image images[SFC_MAPS];
 	bool counted[MK_SFC_REPLICAS]; /* map sfc_counters has an entry */
-	struct mk_sfc_port_row ports[MK_SFC_PORTS]; /* by ifindex */
-	size_t port_count;
+	struct sfc_set sets[SFC_SETS];
 	char *counter; /* a value of map sfc_counters */
 	enum sfc_map audited_map; /* the next entry to be read */
 	size_t audited;
@@ -42,6 +54,26 @@ struct mk_sfc_sync {
 	uint32_t entries[MK_SFC_REPLICAS]; /* of sessions through a replica, in the last pass */
 	struct mk_sfc_named named;
 };
+
+struct applying {
+	struct mk_sfc_sync *sync;
+	const struct mk_sfc_rows *rows;
+	struct mk_sfc_counts *counts;
+	struct mk_error *err;
+};
+
+/* sets.c: false: out of memory. */
+bool set_make(struct sfc_set *set);
+mk_must_check int set_read(struct sfc_set *set, struct mk_error *err);
+/* Write what the rows have, */
+mk_must_check int sets_put(const struct applying *apply);
+/* and remove the rest. */
+mk_must_check int sets_remove(const struct applying *apply);
+/* Read all again. Returns how many entries are not as they were. */
+mk_must_check int set_audit(struct sfc_set *set, struct mk_error *err);
+
+/* Log that an entry was changed. */
+void say_changed(const struct mk_table *table, uint64_t key);
 
 /* Return the number of values of an entry of map sfc_counters. */
 size_t counter_values(void);
