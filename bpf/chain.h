@@ -26,6 +26,7 @@ enum chain_opens {
 	CHAIN_OPENS_HOST_PORT, /* a host port: a port of this host that leads to a pod */
 	CHAIN_OPENS_OWN, /* neither: the packet's own destination */
 	CHAIN_FOLLOWS, /* the flow has a session, and program `policy` has to see it again */
+	CHAIN_RESUMES, /* .. and a path, whose replica at room->flow.resume is to be replaced */
 };
 
 /* The data in skb->cb. Each comment ends with the program that writes the member. */
@@ -46,8 +47,8 @@ struct chain_ctx {
 		/* for MK_PROG_OPEN, MK_PROG_POLICY: the session; ilb and elb */
 		struct {
 			__u8 opens; /* enum chain_opens */
-			/* enum mk_session_flags of the reverse entry; CHAIN_FOLLOWS: of the
-			 * packet's */
+			/* enum mk_session_flags of the reverse entry; CHAIN_FOLLOWS and
+			 * CHAIN_RESUMES: of the packet's */
 			__u8 reverse_flags;
 		};
 	};

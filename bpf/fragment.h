@@ -31,10 +31,18 @@ static __always_inline void fragment_key(struct mk_fragment_key *key, const stru
 }
 
 /* The hook in the key of a fragment's packet. A packet passes hook `function` once per function of
- * its chain, so there the device is part of it. */
-static __always_inline __u8 fragment_hook(const struct __sk_buff *skb, __u8 hook)
+ * its chain, so there the device is part of it, and the frame's source: it names the function if
+ * that is on another node. */
+static __always_inline __u8 fragment_hook(struct __sk_buff *skb, __u8 hook)
 {
-	return hook == MK_HOOK_FUNCTION ? 0x80 | (skb->ifindex & 0x7f) : hook;
+	const struct ethhdr *eth;
+
+	if (hook != MK_HOOK_FUNCTION)
+		return hook;
+	eth = packet_at(skb, 0, sizeof(*eth));
+	if (!eth)
+		return 0x80;
+	return 0x80 | ((skb->ifindex ^ eth->h_source[0] ^ eth->h_source[5]) & 0x7f);
 }
 
 /* Are the data complete that translating its fragments needs? */

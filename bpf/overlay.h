@@ -72,6 +72,27 @@ static __always_inline int may_carry(const struct carried *inner, const struct m
 	return is_source_of_node(&tuple.saddr, peer->vtep_mac);
 }
 
+/* May node @peer send @inner by the device of chains? What a replica has sent, or what its node
+ * sends back, comes from that node. A packet for a replica may come from any node. */
+static __always_inline int may_carry_sfc(const struct carried *inner, const struct mk_peer *peer)
+{
+	const struct ethhdr eth = inner->eth; /* aligned */
+	const struct mk_sfc_replica *replica;
+	const __u32 *number;
+	struct mk_sfc_mac mac;
+	__u64 tag;
+
+	__builtin_memcpy(&mac, eth.h_source, sizeof(mac));
+	if (mk_sfc_mac_carried(&mac) == MK_SFC_TO)
+		return 1;
+	tag = mk_sfc_mac_tag(&mac);
+	number = bpf_map_lookup_elem(&sfc_tags, &tag);
+	if (!number)
+		return 0;
+	replica = bpf_map_lookup_elem(&sfc_replicas, number);
+	return replica && is_same_mac(replica->vtep_mac, peer->vtep_mac);
+}
+
 /* May this host unpack the carrier whose UDP header is at @l4_off? @peer sent it; NULL: a stranger.
  * Packets with another VNI are for another device of this host. */
 static __always_inline int may_unpack(struct __sk_buff *skb, __u32 l4_off, int is_fragment,
@@ -81,9 +102,14 @@ static __always_inline int may_unpack(struct __sk_buff *skb, __u32 l4_off, int i
 
 	if (read_carried(skb, l4_off, is_fragment, &inner))
 		return 0;
-	if (bpf_ntohl(inner.vni) >> 8 != MK_VXLAN_VNI)
+	switch (bpf_ntohl(inner.vni) >> 8) {
+	case MK_VXLAN_VNI:
+		return peer && may_carry(&inner, peer);
+	case MK_SFC_VNI:
+		return peer && may_carry_sfc(&inner, peer);
+	default:
 		return 1;
-	return peer && may_carry(&inner, peer);
+	}
 }
 
 /* Until the agent has read all Nodes, any sender's carriers pass. */

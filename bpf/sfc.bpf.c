@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* bpf/sfc.bpf.c - service function chains. Program `sfc` takes a packet whose flow has a path to
  * the first function. Program `sfc_port`, at the host's ends of the functions' ports, takes it from
- * a function to the next one, or out of the chain.
+ * a function to the next one, or out of the chain. If the chained pod is on another node, it takes
+ * the packet there.
  *
  * Functions see the real addresses: packets of the client after translation, answers before it. An
  * ICMP error goes as the packets of its direction do. Before `sfc`, `ilb` or `elb` has found and
  * refreshed the session; `sfc_port` only reads it. */
 #include <linux/if_packet.h>
 
-#include "fragment.h"
-#include "icmp_error.h"
-#include "session.h"
-#include "sfc.h"
+#include "sfc_from.h"
 
 /* ---- sfc: into the chain --------------------------------------------------------------------- */
 
@@ -25,35 +23,15 @@ static __always_inline int path_is_usable(const struct mk_sfc_path *path)
 }
 
 /* The path is gone, or a replica of it. Program `policy` asks for the chains of the flow again, and
- * `sfc_open` chooses another replica. An ICMP error does not: the next packet of the flow will. */
+ * `sfc_open` chooses another replica. An ICMP error does not: the next packet of the flow will. A
+ * packet for which `sfc_open` has just chosen does not ask again. */
 static __always_inline int choose_again(struct __sk_buff *skb, struct chain_ctx *ctx,
 					const struct packet *pkt)
 {
-	if (pkt->l4 == MK_L4_ICMP_ERROR ||
+	if (pkt->l4 == MK_L4_ICMP_ERROR || ctx->opens == CHAIN_RESUMES ||
 	    (is_first_of_tcp(pkt) && !(ctx->reverse_flags & MK_SESSION_FORWARD)))
 		return drop(skb, ctx->hook, MK_DROP_SFC_UNAVAILABLE, &pkt->tuple);
 	return chain_next(skb, ctx, pkt, MK_PROG_POLICY);
-}
-
-/* Translate the packet by its session, room->request.to. Returns MK_GO_ON or a drop reason. */
-static __always_inline int translate(struct __sk_buff *skb, struct chain_ctx *ctx,
-				     struct packet *pkt, struct scratch *room)
-{
-	room->request.to.path = 0; /* not of the packet's tuple */
-	if (pkt->l4 != MK_L4_ICMP_ERROR)
-		return rewrite(skb, pkt, &room->request.to, &ctx->flags);
-	return icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags)
-		       ? MK_DROP_REWRITE_FAILED
-		       : MK_GO_ON;
-}
-
-/* Send the packet where it would go without a chain. */
-static __always_inline int leave_chain(struct __sk_buff *skb, struct chain_ctx *ctx,
-				       const struct packet *pkt)
-{
-	if (pkt->l4 == MK_L4_ICMP_ERROR)
-		return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
-	return route_next(skb, ctx, pkt);
 }
 
 /* Set the ends of the flow. An ICMP error is from anybody: its flow is that of the packet it
@@ -78,9 +56,10 @@ int sfc(struct __sk_buff *skb)
 {
 	struct scratch *room = scratch_of_this_cpu();
 	const struct mk_sfc_path none = { 0 }, *path = &none;
-	__u32 id, position, place;
+	__u32 id, position = 0;
 	struct chain_ctx ctx;
 	struct packet pkt;
+	struct entry entry;
 	int ret = chain_packet(skb, &ctx, &pkt), forward = ctx.reverse_flags & MK_SESSION_FORWARD;
 
 	if (ret != MK_GO_ON || !room || read_ends(skb, &pkt, forward, room))
@@ -90,146 +69,23 @@ int sfc(struct __sk_buff *skb)
 		path = bpf_map_lookup_elem(&sfc_paths, &id);
 	if (!path || !path_is_usable(path))
 		return choose_again(skb, &ctx, &pkt);
-	position = next_position(path, 0, forward);
+	if (ctx.opens == CHAIN_RESUMES)
+		position = room->flow.resume;
+	position = next_position(room, path, position, forward);
 	if (forward || position == MK_SFC_NO_POSITION) {
 		ret = translate(skb, &ctx, &pkt, room);
 		if (ret != MK_GO_ON)
 			return drop(skb, ctx.hook, ret, &pkt.tuple);
+		forget_packet(&pkt, &ctx, room->flow.port);
 	}
 	if (position == MK_SFC_NO_POSITION)
 		return leave_chain(skb, &ctx, &pkt);
-	place = place_at(position, forward);
-	return enter_function(skb, &ctx, &pkt, path->replica[place], entry_side(place, forward),
-			      is_egress_place(place) ? &room->flow.client : &room->flow.server);
+	if (entry_find(&entry, path, position, forward, &room->flow))
+		return drop(skb, ctx.hook, MK_DROP_SFC_UNAVAILABLE, &pkt.tuple);
+	return enter_function(skb, &ctx, &pkt, &entry);
 }
 
 /* ---- sfc_port: from a function --------------------------------------------------------------- */
-
-static __always_inline int read_session(const struct mk_tuple *key, struct session_hit *hit)
-{
-	struct mk_session *session = bpf_map_lookup_elem(&sessions, key);
-	__u64 created_ns;
-
-	if (!session)
-		session = bpf_map_lookup_elem(&sessions_young, key);
-	return session ? session_read(session, hit, &created_ns) : -1;
-}
-
-/* Find the flow of a packet that a function has sent with @tuple. Sets the ends of the flow and
- * room->request.to, the tuple of @hit. Returns 1 if the packet is the client's, 0 if it is the
- * server's, -1 if there is no such flow. */
-static __always_inline int find_flow(const struct mk_tuple *tuple, struct scratch *room,
-				     struct session_hit *hit)
-{
-	int found = read_session(tuple, hit) == 0;
-	struct mk_tuple back;
-
-	room->flow.client = tuple->saddr;
-	room->flow.server = tuple->daddr;
-	if (found && hit->flags & MK_SESSION_FORWARD && tuple_eq(&hit->to, tuple))
-		return 1;
-	if (found && !(hit->flags & MK_SESSION_FORWARD)) {
-		room->flow.client = hit->to.daddr;
-		room->flow.server = tuple->saddr;
-		return 0;
-	}
-	/* the client's packet has been translated, so only the answers' entry has its tuple */
-	tuple_reverse(&back, tuple);
-	if (read_session(&back, hit) || hit->flags & MK_SESSION_FORWARD)
-		return -1;
-	room->flow.client = hit->to.daddr;
-	return 1;
-}
-
-/* The tuple by which the packet's flow is found. An ICMP error is from anybody, but for the sender
- * of the packet that it quotes. Otherwise a function could send to anybody. */
-static __always_inline int tuple_of_flow(struct __sk_buff *skb, const struct packet *pkt,
-					 struct scratch *room, struct mk_tuple *tuple)
-{
-	*tuple = pkt->tuple;
-	if (pkt->l4 != MK_L4_ICMP_ERROR)
-		return 0;
-	if (packet_inner(skb, pkt, &room->inner))
-		return -1;
-	tuple_reverse(tuple, &room->inner.tuple);
-	return mk_addr_eq(&tuple->daddr, &pkt->tuple.daddr) ? 0 : -1;
-}
-
-/* A ping's request and reply have the same ports. */
-static __always_inline int is_of_other_direction(const struct packet *pkt, int forward)
-{
-	return forward ? pkt->l4 == MK_L4_ECHO_REPLY : pkt->l4 == MK_L4_ECHO_REQUEST;
-}
-
-/* Find the position of the function that has sent the packet by @port. By its side the packet shows
- * of which chain of the path it comes. Returns MK_GO_ON or a drop reason. */
-static __always_inline int find_position(const struct mk_sfc_path *path,
-					 const struct mk_sfc_port *port, int forward,
-					 __u32 *position)
-{
-	int reflected = 0;
-
-	for (__u32 i = 0; i < MK_SFC_PATH_FUNCTIONS; i++) {
-		__u32 place = place_at(i, forward);
-
-		if (path->replica[place] != port->replica)
-			continue;
-		*position = i;
-		if (entry_side(place, forward) != port->side)
-			return MK_GO_ON;
-		reflected = 1;
-	}
-	return reflected ? MK_DROP_SFC_REFLECTED : MK_DROP_SFC_FORGED;
-}
-
-/* The packet has passed its last function. */
-static __always_inline int leave_last(struct __sk_buff *skb, struct chain_ctx *ctx,
-				      struct packet *pkt, struct scratch *room,
-				      const struct session_hit *hit, int forward)
-{
-	int ret;
-
-	if (forward) {
-		ctx->flags |= CHAIN_TRANSLATED;
-		if (!mk_addr_eq(&room->flow.client, &pkt->tuple.saddr))
-			ctx->flags |= CHAIN_NEW_SOURCE;
-		return leave_chain(skb, ctx, pkt);
-	}
-	ctx->flags |= hit->flags & CHAIN_OF_SESSION;
-	room->request.to = hit->to;
-	ret = translate(skb, ctx, pkt, room);
-	if (ret != MK_GO_ON)
-		return drop(skb, ctx->hook, ret, &pkt->tuple);
-	return leave_chain(skb, ctx, pkt);
-}
-
-static __always_inline int from_function(struct __sk_buff *skb, struct chain_ctx *ctx,
-					 struct packet *pkt, const struct mk_sfc_port *port)
-{
-	struct scratch *room = scratch_of_this_cpu();
-	const struct mk_sfc_path *path = NULL;
-	int ret = MK_DROP_SFC_FORGED, forward = -1;
-	__u32 id, position = 0, place;
-	struct session_hit hit = { 0 };
-	struct mk_tuple tuple;
-
-	if (room && tuple_of_flow(skb, pkt, room, &tuple) == 0)
-		forward = find_flow(&tuple, room, &hit);
-	id = hit.to.path;
-	if (forward >= 0 && !is_of_other_direction(pkt, forward))
-		path = bpf_map_lookup_elem(&sfc_paths, &id);
-	if (path)
-		ret = find_position(path, port, forward, &position);
-	if (ret != MK_GO_ON || !path)
-		return drop(skb, ctx->hook, ret, &pkt->tuple);
-	count_received(skb, pkt, port->replica, port->side);
-	position = next_position(path, position + 1, forward);
-	if (position == MK_SFC_NO_POSITION)
-		return leave_last(skb, ctx, pkt, room, &hit, forward);
-	place = place_at(position, forward);
-	return enter_function(skb, ctx, pkt, path->replica[place], entry_side(place, forward),
-			      is_egress_place(place) ? &room->flow.client : &room->flow.server);
-}
 
 /* A frame that a function sends through has the pod's MAC addresses, not those of this device. For
  * the kernel it is for another host, and a pod behind bpf_redirect_peer() would not get it. */
@@ -239,6 +95,29 @@ static __always_inline void take_over(struct __sk_buff *skb)
 		bpf_skb_change_type(skb, PACKET_HOST);
 }
 
+/* Send the packet of @port to the flow's home, another node. The function may have made it longer
+ * than what came by the device of chains. */
+static __always_inline int to_home(struct __sk_buff *skb, struct chain_ctx *ctx,
+				   const struct packet *pkt, const struct mk_sfc_port *port,
+				   const struct mk_route *home)
+{
+	__u32 number = port->replica;
+	const struct mk_sfc_replica *replica = bpf_map_lookup_elem(&sfc_replicas, &number);
+	const struct mk_link_set *links = links_now();
+	struct mk_sfc_mac from;
+	struct frame frame;
+
+	if (!replica)
+		return drop(skb, ctx->hook, MK_DROP_SFC_NO_CHAIN, &pkt->tuple);
+	if (!links || frame_of(skb, &frame))
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	if (exceeds_carrier(skb, pkt, frame.ip, links))
+		return drop(skb, ctx->hook, MK_DROP_TOO_BIG, &pkt->tuple);
+	count_received(skb, pkt, port->replica, port->side);
+	from = mk_sfc_mac_make(MK_SFC_FROM, port->side, 0, replica->uid_hash);
+	return carry(skb, ctx, pkt, frame.eth, &from, home->vtep_mac);
+}
+
 SEC("tc")
 int sfc_port(struct __sk_buff *skb)
 {
@@ -246,23 +125,29 @@ int sfc_port(struct __sk_buff *skb)
 	const struct mk_tuple unknown = { 0 };
 	const struct mk_sfc_port *port;
 	__u32 ifindex = skb->ifindex;
+	struct mk_route home;
 	struct packet pkt;
 	int ret;
 
 	port = bpf_map_lookup_elem(&sfc_ports, &ifindex);
 	if (!port)
 		return drop(skb, ctx.hook, MK_DROP_SFC_NO_CHAIN, &unknown);
-	ret = packet_parse(skb, &pkt, MK_HOOK_FUNCTION);
+	ret = packet_read(skb, &pkt);
 	if (ret == MK_DROP_NOT_IPV4)
 		ret = other_family_next(skb, MK_ENTRY_FUNCTION);
-	if (ret < MK_GO_ON)
-		return fragment_next(skb, &ctx, &pkt, ret);
 	if (ret == MK_GO_ON && is_of_link(&pkt))
 		ret = MK_DROP_NEIGHBOUR_DISCOVERY;
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	forget_packet(&pkt, &ctx, ifindex);
+	if (find_home(skb, &pkt, port->side == MK_SFC_OUTSIDE, &home) == 0)
+		return to_home(skb, &ctx, &pkt, port, &home);
+	ret = fragment_gather(skb, &pkt, MK_HOOK_FUNCTION);
+	if (ret < MK_GO_ON)
+		return fragment_next(skb, &ctx, &pkt, ret);
 	take_over(skb);
-	return from_function(skb, &ctx, &pkt, port);
+	forget_packet(&pkt, &ctx, ifindex);
+	return from_function(skb, &ctx, &pkt, port, NULL);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

@@ -9,17 +9,48 @@
 #include "account.h"
 #include "chain.h"
 #include "deliver.h"
+#include "scratch.h"
 
 #define MK_SFC_NO_POSITION MK_SFC_PATH_FUNCTIONS
+
+static __always_inline __u32 clock_ms(void)
+{
+	return bpf_ktime_get_ns() / 1000000;
+}
+
+/* Is the replica on another node? */
+static __always_inline int is_remote(const struct mk_sfc_replica *replica)
+{
+	return *(const __u32 *)replica->vtep_mac || *(const __u16 *)(replica->vtep_mac + 4);
+}
+
+/* Does this node have the replica's ports? */
+static __always_inline int has_ports_here(const struct mk_sfc_replica *replica)
+{
+	return replica->ifindex[MK_SFC_INSIDE] && replica->ifindex[MK_SFC_OUTSIDE];
+}
+
+/* Has its node just sent a packet back? */
+static __always_inline int is_back(const struct mk_sfc_replica *replica)
+{
+	return replica->back_ms && clock_ms() - replica->back_ms < MK_SFC_BACK_MS;
+}
+
+/* Can packets go to the replica? */
+static __always_inline int is_usable(const struct mk_sfc_replica *replica)
+{
+	if (replica->state != MK_SFC_USABLE)
+		return 0;
+	return has_ports_here(replica) || (is_remote(replica) && !is_back(replica));
+}
 
 /* Find the replica @number. Returns NULL if packets cannot go there. */
 static __always_inline const struct mk_sfc_replica *replica_find(__u32 number)
 {
 	const struct mk_sfc_replica *replica = bpf_map_lookup_elem(&sfc_replicas, &number);
 
-	if (!replica || replica->state != MK_SFC_USABLE)
-		return NULL;
-	return replica->ifindex[MK_SFC_INSIDE] && replica->ifindex[MK_SFC_OUTSIDE] ? replica : NULL;
+	/* forgotten: or the verifier walks the rest for each way to the same answer */
+	return replica && forgotten(is_usable(replica), replica->back_ms) ? replica : NULL;
 }
 
 static __always_inline __u32 place_at(__u32 position, int forward)
@@ -34,14 +65,20 @@ static __always_inline int is_egress_place(__u32 place)
 	return place < MK_SFC_FUNCTIONS;
 }
 
-/* Find the first position from @position on that has a replica, or MK_SFC_NO_POSITION. */
-static __always_inline __u32 next_position(const struct mk_sfc_path *path, __u32 position,
-					   int forward)
+/* Find the first position from @position on that has a replica, or MK_SFC_NO_POSITION. It passes
+ * through @room, or the verifier would walk the rest for each position. */
+static __always_inline __u32 next_position(struct scratch *room, const struct mk_sfc_path *path,
+					   __u32 position, int forward)
 {
+	volatile __u8 *found = &room->flow.resume;
+
+	*found = MK_SFC_NO_POSITION;
 	for (__u32 i = 0; i < MK_SFC_PATH_FUNCTIONS; i++)
-		if (i >= position && path->replica[place_at(i, forward)])
-			return i;
-	return MK_SFC_NO_POSITION;
+		if (i >= position && path->replica[place_at(i, forward)]) {
+			*found = i;
+			break;
+		}
+	return *found;
 }
 
 /* The side by which a packet enters the function at @place. The chained pod is at `inside`. */
@@ -74,10 +111,11 @@ static __always_inline void count_received(const struct __sk_buff *skb, const st
 	counters->received_bytes[side & 1] += count.bytes;
 }
 
-/* Set the MAC addresses of the frame on @pod's own wire. In mode Routed the function's kernel
- * receives the frame, so the frame has the port's addresses (src/datapath/pods/port.h). */
-static __always_inline void set_function_macs(struct ethhdr *eth, const struct mk_pod *pod,
-					      __u8 mode, enum mk_sfc_side side)
+/* Set the MAC addresses of the frame on the own wire of the pod with @pod_mac. In mode Routed the
+ * function's kernel receives the frame, so the frame has the port's addresses
+ * (src/datapath/pods/port.h). */
+static __always_inline void set_function_macs(struct ethhdr *eth, const __u8 *pod_mac, __u8 mode,
+					      enum mk_sfc_side side)
 {
 	const __u8 host_end[ETH_ALEN] = { 0x06, 0x4d, MK_PORT_ROUTED, side, 0, 1 };
 	const __u8 pod_end[ETH_ALEN] = { 0x06, 0x4d, MK_PORT_ROUTED, side, 0, 2 };
@@ -85,9 +123,9 @@ static __always_inline void set_function_macs(struct ethhdr *eth, const struct m
 	if (mode == MK_PORT_ROUTED)
 		set_macs(eth, host_end, pod_end);
 	else if (side == MK_SFC_INSIDE)
-		set_macs(eth, pod->mac, mk_node.gateway_mac);
+		set_macs(eth, pod_mac, mk_node.gateway_mac);
 	else
-		set_macs(eth, mk_node.gateway_mac, pod->mac);
+		set_macs(eth, mk_node.gateway_mac, pod_mac);
 }
 
 /* Would the port's device drop the packet because of its size? A port of mode Inline has the MTU of
@@ -98,34 +136,95 @@ static __always_inline int exceeds_port(struct __sk_buff *skb, const struct pack
 	return mode == MK_PORT_INLINE && wire_bytes(skb, pkt) > links->overlay_mtu_bytes;
 }
 
-/* Send the packet into the function at @place. @pod_addr: the pod whose chain it is. A program that
- * reads frames itself (mode Inline) gets them by the device, with complete checksums and cut to its
- * MTU. The other functions get them as they are. */
-static __always_inline int enter_function(struct __sk_buff *skb, struct chain_ctx *ctx,
-					  const struct packet *pkt, __u32 number,
-					  enum mk_sfc_side side, const struct mk_addr *pod_addr)
+/* Would the device between nodes drop the packet because of its size? An IPv4 packet without DF is
+ * fragmented instead, as part of its carrier. */
+static __always_inline int exceeds_carrier(struct __sk_buff *skb, const struct packet *pkt,
+					   const ip_header *ip, const struct mk_link_set *links)
 {
-	const struct mk_sfc_replica *replica = replica_find(number);
-	const struct mk_link_set *links = links_now();
-	const struct mk_pod *pod = pod_find(pod_addr);
-	struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
-	__u8 mode;
+	if (MK_CARRIERS_FRAGMENT && ip_may_fragment(ip))
+		return 0;
+	return wire_bytes(skb, pkt) > links->overlay_mtu_bytes;
+}
 
-	if (!replica)
-		return drop(skb, ctx->hook, MK_DROP_SFC_UNAVAILABLE, &pkt->tuple);
-	if (!pod)
-		return drop(skb, ctx->hook, MK_DROP_NO_POD, &pkt->tuple);
-	if (!eth || !links)
-		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	mode = replica->mode;
-	if (exceeds_port(skb, pkt, mode, links))
-		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, MK_ICMP_TOO_BIG,
-				   MK_ICMP_TOO_BIG_CODE, links->overlay_mtu_bytes);
-	set_function_macs(eth, pod, mode, side);
-	count_sent(skb, pkt, number, side);
+static __always_inline int answer_too_big(struct __sk_buff *skb, struct chain_ctx *ctx,
+					  const struct packet *pkt, const struct mk_link_set *links)
+{
+	return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, MK_ICMP_TOO_BIG, MK_ICMP_TOO_BIG_CODE,
+			   links->overlay_mtu_bytes);
+}
+
+/* Send the packet into the port @side of a replica of this node, in a frame of the pod with
+ * @pod_mac. A program that reads frames itself (mode Inline) gets them by the device, with complete
+ * checksums and cut to its MTU. The other functions get them as they are. */
+static __always_inline int enter_port(const struct mk_sfc_replica *replica, enum mk_sfc_side side,
+				      struct ethhdr *eth, const __u8 *pod_mac)
+{
+	__u8 mode = replica->mode;
+
+	set_function_macs(eth, pod_mac, mode, side);
 	if (mode == MK_PORT_INLINE)
 		return bpf_redirect(replica->ifindex[side & 1], 0);
 	return bpf_redirect_peer(replica->ifindex[side & 1], 0);
+}
+
+/* Send the frame to the node with @vtep_mac, by the device of chains. */
+static __always_inline int carry(struct __sk_buff *skb, const struct chain_ctx *ctx,
+				 const struct packet *pkt, struct ethhdr *eth,
+				 const struct mk_sfc_mac *source, const __u8 *vtep_mac)
+{
+	const __u32 zero = 0;
+	const struct mk_links *found = bpf_map_lookup_elem(&links, &zero);
+
+	if (!found || !found->sfc_ifindex)
+		return drop(skb, ctx->hook, MK_DROP_SFC_UNAVAILABLE, &pkt->tuple);
+	set_macs(eth, (const __u8 *)source, vtep_mac);
+	return bpf_redirect(found->sfc_ifindex, 0);
+}
+
+/* The place of a path that a packet enters. */
+struct entry {
+	const struct mk_sfc_replica *replica; /* usable */
+	__u32 number; /* of the replica */
+	__u32 place;
+	enum mk_sfc_side side;
+	const struct mk_addr *pod_addr; /* of the pod whose chain it is */
+};
+
+/* Find the place at @position of @path. Returns 0, or -1 if its replica is not usable. */
+static __always_inline int entry_find(struct entry *entry, const struct mk_sfc_path *path,
+				      __u32 position, int forward, const struct policy_flow *flow)
+{
+	entry->place = place_at(position, forward);
+	entry->number = path->replica[entry->place];
+	entry->replica = replica_find(entry->number);
+	entry->side = entry_side(entry->place, forward);
+	entry->pod_addr = is_egress_place(entry->place) ? &flow->client : &flow->server;
+	return entry->replica ? 0 : -1;
+}
+
+/* Send the packet into the function. */
+static __always_inline int enter_function(struct __sk_buff *skb, struct chain_ctx *ctx,
+					  const struct packet *pkt, const struct entry *entry)
+{
+	const struct mk_sfc_replica *replica = entry->replica;
+	const struct mk_link_set *links = links_now();
+	const struct mk_pod *pod = pod_find(entry->pod_addr);
+	int here = has_ports_here(replica);
+	struct mk_sfc_mac to;
+	struct frame frame;
+
+	if (!pod)
+		return drop(skb, ctx->hook, MK_DROP_NO_POD, &pkt->tuple);
+	if (!links || frame_of(skb, &frame))
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	if (here ? exceeds_port(skb, pkt, replica->mode, links)
+		 : exceeds_carrier(skb, pkt, frame.ip, links))
+		return answer_too_big(skb, ctx, pkt, links);
+	count_sent(skb, pkt, entry->number, entry->side);
+	if (here)
+		return enter_port(replica, entry->side, frame.eth, pod->mac);
+	to = mk_sfc_mac_make(MK_SFC_TO, entry->side, entry->place, replica->uid_hash);
+	return carry(skb, ctx, pkt, frame.eth, &to, replica->vtep_mac);
 }
 
 #endif

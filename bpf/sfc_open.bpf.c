@@ -2,7 +2,7 @@
 /* bpf/sfc_open.bpf.c - the path of a flow that chains take. Program `policy` has found the chains
  * (room->flow.chain). A new flow gets a path, and then a session that names it (`sfc_session`). A
  * known flow keeps the replicas that it has; it gets another one for each replica that is lost.
- * Program `sfc` then takes the packet along. */
+ * Program `sfc` then takes the packet along, or further along (CHAIN_RESUMES). */
 #include "open_flow.h"
 #include "policy.h"
 #include "sfc.h"
@@ -322,7 +322,7 @@ int sfc_open(struct __sk_buff *skb)
 	}
 	if (ret != MK_GO_ON)
 		return refuse_flow(skb, &ctx, &pkt, room, ret);
-	if (ctx.opens != CHAIN_FOLLOWS)
+	if (ctx.opens < CHAIN_FOLLOWS)
 		return chain_next(skb, &ctx, &pkt, MK_PROG_SFC_SESSION);
 	note_seen(&pkt, &room->request);
 	return chain_next(skb, &ctx, &pkt, MK_PROG_SFC);

@@ -126,13 +126,50 @@ enum mk_sfc_carried {
 
 /* The source of such a frame: a local unicast MAC address. */
 struct mk_sfc_mac {
-	__u8 what; /* MK_SFC_MAC_LOCAL | enum mk_sfc_carried << 2 | enum mk_sfc_side << 4 */
+	/* MK_SFC_MAC_LOCAL | enum mk_sfc_carried << 2 | enum mk_sfc_side << 4 | place << 5. The
+	 * place of TO and BACK: the low 3 bits of the replica's place in the path. Side and
+	 * direction of the packet show the rest. */
+	__u8 what;
 	__u8 tag[5]; /* the low 40 bits of mk_sfc_replica.uid_hash, in network order */
 };
 #define MK_SFC_MAC_LOCAL 0x02
 _Static_assert(sizeof(struct mk_sfc_mac) == 6, "a MAC address");
 
-#define MK_SFC_TAG_MASK ((1ULL << 40) - 1)
+#define MK_SFC_TAG_MASK	  ((1ULL << 40) - 1)
+#define MK_SFC_PLACE_MASK (MK_SFC_FUNCTIONS - 1)
+_Static_assert((MK_SFC_PLACE_MASK << 5 | 0x1f) == 0xff, "a place fits");
+
+static inline __attribute__((always_inline)) struct mk_sfc_mac
+mk_sfc_mac_make(enum mk_sfc_carried carried, enum mk_sfc_side side, __u32 place, __u64 uid_hash)
+{
+	struct mk_sfc_mac mac = { .what = (__u8)(MK_SFC_MAC_LOCAL | carried << 2 | side << 4 |
+						 (place & MK_SFC_PLACE_MASK) << 5) };
+
+	for (int i = 0; i < 5; i++)
+		mac.tag[i] = (__u8)(uid_hash >> (32 - 8 * i));
+	return mac;
+}
+
+/* Return enum mk_sfc_carried; 3: no such frame. */
+static inline __attribute__((always_inline)) __u8 mk_sfc_mac_carried(const struct mk_sfc_mac *mac)
+{
+	return mac->what >> 2 & 3;
+}
+
+static inline __attribute__((always_inline)) enum mk_sfc_side
+mk_sfc_mac_side(const struct mk_sfc_mac *mac)
+{
+	return mac->what & 1 << 4 ? MK_SFC_OUTSIDE : MK_SFC_INSIDE;
+}
+
+static inline __attribute__((always_inline)) __u64 mk_sfc_mac_tag(const struct mk_sfc_mac *mac)
+{
+	__u64 tag = 0;
+
+	for (int i = 0; i < 5; i++)
+		tag = tag << 8 | mac->tag[i];
+	return tag;
+}
 
 /* Map sfc_tags, a hash by __u64 (mk_sfc_replica.uid_hash & MK_SFC_TAG_MASK) with the replica's
  * number (__u32), of this node and of others. The agent writes it. If two replicas have one tag,

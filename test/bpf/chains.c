@@ -19,8 +19,10 @@
 		ck_assert_msg(condition, "%s: %s", policy_line_now(), said_); \
 	} while (0)
 
-#define NUMBERS 16 /* of chains and of replicas in a row */
-#define PORT	1u /* the ifindex of test runs */
+#define NUMBERS	   16 /* of chains and of replicas in a row */
+#define PORT	   1u /* the ifindex of test runs */
+#define SFC_DEVICE 77
+#define OWN_VTEP   "10.18.0.1"
 
 static void put(const char *map, const void *key, const void *value)
 {
@@ -54,9 +56,34 @@ static void set_port(__u16 replica, __u8 side)
 	}
 }
 
+/* Set the device between nodes; 0: there is none. */
+static void put_device(__u32 ifindex)
+{
+	struct mk_links links;
+	__u32 zero = 0;
+
+	CHECK(row_lookup(fixture_map("links"), &zero, &links) == 0, "no links");
+	links.sfc_ifindex = ifindex;
+	put("links", &zero, &links);
+}
+
+/* A frame that came by a front of the other family finds the replica by that family's tables. */
+static __u64 uid_hash_of(__u32 replica)
+{
+	return 0x777777a1b2c3d400 + replica;
+}
+
+static void put_tag(__u32 replica)
+{
+	__u64 tag = uid_hash_of(replica) & MK_SFC_TAG_MASK;
+
+	put("sfc_tags", &tag, &replica);
+}
+
 void chains_start(void)
 {
-	static const char *const hashes[] = { "sfc_functions", "sfc_paths", "sfc_counters" };
+	static const char *const hashes[] = { "sfc_functions", "sfc_paths", "sfc_counters",
+					      "sfc_tags" };
 	const struct mk_sfc_chain no_chain = { 0 };
 	const struct mk_sfc_replica no_replica = { 0 };
 
@@ -68,6 +95,7 @@ void chains_start(void)
 		add_counters(i);
 	}
 	set_port(0, 0);
+	put_device(SFC_DEVICE);
 }
 
 static __u8 place_flags(const char *letters)
@@ -118,17 +146,38 @@ static void line_function(char *words)
 
 static void line_replica(const char *words)
 {
-	struct mk_sfc_replica replica = { .uid_hash = 1 };
-	char mode[16], state[16] = "";
+	char mode[16], state[16] = "", vtep[32];
+	struct mk_sfc_replica replica = { 0 };
+	bool remote;
 	__u32 id;
 
-	CHECK(sscanf(words, "%u %15s %15s", &id, mode, state) >= 2, "bad line");
+	remote = sscanf(words, "%u on %31s %15s", &id, vtep, state) >= 2;
+	CHECK(remote || sscanf(words, "%u %15s %15s", &id, mode, state) >= 2, "bad line");
+	replica.uid_hash = uid_hash_of(id);
+	replica.state = state[0] ? MK_SFC_LOST : MK_SFC_USABLE;
+	put_tag(id);
+	if (remote) {
+		fixture_mac(vtep, replica.vtep_mac);
+		put("sfc_replicas", &id, &replica);
+		return;
+	}
 	replica.mode = mode[0] == 'b'	? MK_PORT_BRIDGED
 		       : mode[0] == 'i' ? MK_PORT_INLINE
 					: MK_PORT_ROUTED;
-	replica.state = state[0] ? MK_SFC_LOST : MK_SFC_USABLE;
 	replica.ifindex[MK_SFC_INSIDE] = 1000 + 2 * id;
 	replica.ifindex[MK_SFC_OUTSIDE] = 1001 + 2 * id;
+	put("sfc_replicas", &id, &replica);
+}
+
+static void line_later(const char *words)
+{
+	struct mk_sfc_replica replica;
+	unsigned id, ms;
+
+	CHECK(sscanf(words, "%u %u", &id, &ms) == 2, "bad line");
+	CHECK(row_lookup(fixture_map("sfc_replicas"), &id, &replica) == 0, "no replica");
+	CHECK(replica.back_ms != 0, "no packet was sent back");
+	replica.back_ms -= ms;
 	put("sfc_replicas", &id, &replica);
 }
 
@@ -254,6 +303,14 @@ static void mac_text(const struct mk_mac *mac, char *text, size_t size)
 		 byte[4], byte[5]);
 }
 
+/* As a node computes it from the address in the packet. */
+static struct mk_mac mac_of_others_pod(const char *pod)
+{
+	const struct mk_ip ip = family_ip(pod);
+
+	return mk_mac_of_ip(&ip);
+}
+
 /* Are the MAC addresses those of @pod's wire, or of a port that routes? */
 static void check_macs(const struct frame *out, __u32 replica, enum mk_sfc_side side,
 		       const char *pod)
@@ -263,7 +320,10 @@ static void check_macs(const struct frame *out, __u32 replica, enum mk_sfc_side 
 	char want[2][20], have[2][20];
 
 	CHECK(row_lookup(fixture_map("sfc_replicas"), &replica, &entry) == 0, "no replica");
-	fixture_mac(pod, macs[side == MK_SFC_OUTSIDE].byte);
+	if (strncmp(pod, "10.244.1.", 9) == 0)
+		fixture_mac(pod, macs[side == MK_SFC_OUTSIDE].byte);
+	else
+		macs[side == MK_SFC_OUTSIDE] = mac_of_others_pod(pod);
 	fixture_mac("10.244.1.254", macs[side == MK_SFC_INSIDE].byte);
 	if (entry.mode == MK_PORT_ROUTED) {
 		macs[0] = mk_port_mac(MK_PORT_ROUTED, (enum mk_port_side)side, true);
@@ -297,7 +357,7 @@ static int send_into(enum mk_hook hook, const struct frame *in, struct frame *ou
 static void expect_into(enum mk_hook hook, const struct frame *in, char *outcome, struct frame *out)
 {
 	char side[16], pod[32], flow[160] = "";
-	const char *what;
+	const char *what = "";
 	__u32 replica;
 	int got;
 
@@ -324,12 +384,56 @@ static void expect_same(enum mk_hook hook, const struct frame *in, const char *o
 	replicas[mark] = got;
 }
 
+/* The frame's source between nodes. */
+static void check_carried(const struct frame *out, enum mk_sfc_carried carried, char *outcome)
+{
+	static const char *const names[] = { "to", "home", "back" };
+	char vtep[32], side[16], have[2][20], want[20], flow[160] = "";
+	unsigned replica, place = 0, used = 0;
+	struct mk_sfc_mac source;
+	struct mk_mac mac[2];
+
+	CHECK(sscanf(outcome, "%31s %u %15s %n", vtep, &replica, side, &used) >= 3, "bad outcome");
+	outcome += used;
+	if (carried != MK_SFC_FROM)
+		place = (unsigned)strtoul(outcome, &outcome, 10);
+	sscanf(outcome, " %159[^\n]", flow);
+	fixture_mac(vtep, mac[0].byte);
+	mac_text(&mac[0], want, sizeof(want));
+	memcpy(mac, out->byte, sizeof(mac));
+	mac_text(&mac[0], have[0], sizeof(have[0]));
+	mac_text(&mac[1], have[1], sizeof(have[1]));
+	CHECK(strcmp(have[0], want) == 0, "went to %s, from %s", have[0], have[1]);
+	source = mk_sfc_mac_make(carried, side_of(side), place, uid_hash_of(replica));
+	CHECK(memcmp(&source, &mac[1], sizeof(source)) == 0, "not %s: source %s", names[carried],
+	      have[1]);
+	CHECK(!flow[0] || strcmp(frame_flow(out), flow) == 0, "goes as %s", frame_flow(out));
+}
+
+static void expect_carried(enum mk_hook hook, const struct frame *in, enum mk_sfc_carried carried,
+			   char *outcome, struct frame *out)
+{
+	const char *what = "";
+	enum where where = fixture_send(hook, in, out);
+
+	CHECK(where == TO_OVERLAY, "went %s, drops%s", where_name(where), policy_why(hook));
+	check_carried(out, carried, outcome);
+	CHECK(frame_checksums_right(out, &what), "wrong %s", what);
+	CHECK(frame_ttl(out) == frame_ttl(in), "the TTL is %u", frame_ttl(out));
+}
+
 bool chains_expect(enum mk_hook hook, const struct frame *in, char *outcome, struct frame *out)
 {
 	if (strncmp(outcome, "into ", 5) == 0)
 		expect_into(hook, in, outcome + 5, out);
 	else if (strncmp(outcome, "same ", 5) == 0)
 		expect_same(hook, in, outcome + 5, out);
+	else if (strncmp(outcome, "to ", 3) == 0)
+		expect_carried(hook, in, MK_SFC_TO, outcome + 3, out);
+	else if (strncmp(outcome, "home ", 5) == 0)
+		expect_carried(hook, in, MK_SFC_FROM, outcome + 5, out);
+	else if (strncmp(outcome, "back ", 5) == 0)
+		expect_carried(hook, in, MK_SFC_BACK, outcome + 5, out);
 	else
 		return false;
 	return true;
@@ -370,9 +474,36 @@ static void line_from(char *rest)
 	set_port((__u16)replica, side_of(side));
 	rest += used;
 	if (rest[0] == '=')
-		policy_send_last(MK_HOOK_FUNCTION, rest + 2);
+		policy_send(MK_HOOK_FUNCTION, policy_last_frame(), rest + 2);
 	else
 		policy_packet(MK_HOOK_FUNCTION, rest);
+}
+
+/* A frame of another node about a replica, whose place is in the line if @has_place. */
+static void by_overlay(unsigned carried, bool has_place, const char *vtep, char *rest)
+{
+	unsigned replica, place = 0;
+	struct mk_sfc_mac source;
+	char side[16], *outcome;
+	struct frame frame;
+	int used = 0;
+
+	CHECK(sscanf(rest, "%u %15s %n", &replica, side, &used) == 2, "bad line");
+	rest += used;
+	if (has_place)
+		place = (unsigned)strtoul(rest, &rest, 10);
+	rest += strspn(rest, " ");
+	frame = *policy_last_frame();
+	outcome = rest + 2;
+	if (rest[0] != '=')
+		frame = policy_frame(rest, &outcome);
+	source = mk_sfc_mac_make((enum mk_sfc_carried)carried, side_of(side), place,
+				 uid_hash_of(replica));
+	memcpy(frame.byte + 6, &source, sizeof(source));
+	fixture_mac(vtep, frame.byte);
+	fixture_function_entry(MK_ENTRY_SFC_OVERLAY);
+	policy_send(MK_HOOK_FUNCTION, &frame, outcome);
+	fixture_function_entry(MK_ENTRY_FUNCTION);
 }
 
 static void line_unknown_port(char *rest)
@@ -393,6 +524,20 @@ bool chains_line(const char *word, char *rest)
 		line_gone(rest);
 	else if (strcmp(word, "from") == 0)
 		line_from(rest);
+	else if (strcmp(word, "arrives") == 0)
+		by_overlay(MK_SFC_TO, true, OWN_VTEP, rest);
+	else if (strcmp(word, "returns") == 0)
+		by_overlay(MK_SFC_FROM, false, OWN_VTEP, rest);
+	else if (strcmp(word, "sent-back") == 0)
+		by_overlay(MK_SFC_BACK, true, OWN_VTEP, rest);
+	else if (strcmp(word, "stray") == 0)
+		by_overlay(MK_SFC_FROM, false, "10.18.0.9", rest);
+	else if (strcmp(word, "odd") == 0)
+		by_overlay(3, false, OWN_VTEP, rest);
+	else if (strcmp(word, "later") == 0)
+		line_later(rest);
+	else if (strcmp(word, "no-mksfc") == 0)
+		put_device(0);
 	else if (strcmp(word, "answer") == 0)
 		line_answer(rest);
 	else if (strcmp(word, "expire") == 0)

@@ -5,11 +5,19 @@
  *					s Skip, k onLoss Drop, p hashBy Pod, r hashBy Peer
  *	function N REPLICA ..		which replicas new flows get, by turns of slots; none: no entry
  *	replica N MODE [lost]		an entry of map sfc_replicas; MODE: bridged, inline, routed
+ *	replica N on VTEP [lost]	.. of a replica on another node
  *	gone N				DEL of the replica's pod: no devices any more
+ *	no-mksfc			there is no device of chains
  *	from N SIDE = OUTCOME		the replica sends the last frame on, at inside or outside
  *	from N SIDE FLOW [KIND] = OUTCOME	.. or another one
  *	answer [KIND] = OUTCOME		the reverse of the last frame comes by the uplink
  *	unknown-port FLOW = OUTCOME	a packet at a port of no replica
+ *	arrives N SIDE PLACE [FLOW [KIND]] = OUTCOME	a packet for the replica, from another node
+ *	returns N SIDE [FLOW [KIND]] = OUTCOME	.. that the replica of another node has sent
+ *	sent-back N SIDE PLACE [FLOW [KIND]] = OUTCOME	.. for the replica, which is not there
+ *	stray N SIDE [FLOW [KIND]] = OUTCOME	.. as `returns`, in a frame for another node
+ *	odd N SIDE [FLOW [KIND]] = OUTCOME	.. in a frame that carries nothing known
+ *	later N MS			so much time has passed since a packet of N was sent back
  *	paths N				the entries of map sfc_paths
  *	lose-paths			they are lost
  *	fill-paths			no further one fits
@@ -19,10 +27,14 @@
  *	off				no pod has a set any more
  *	counted N in|out SIDE PACKETS	packets to (in) and from (out) the replica
  *
- * A table of a set with `+N`: its verdicts that allow are of chain N, as rule N. Two more OUTCOMES:
+ * A replica's PLACE is the low 3 bits of its place in the path. A table of a set with `+N`: its
+ * verdicts that allow are of chain N, as rule N. More OUTCOMES:
  *
  *	into N SIDE ADDRESS [FLOW]	into the replica, in a frame of the wire of the pod ADDRESS
- *	same M				into the replica of all packets of mark M */
+ *	same M				into the replica of all packets of mark M
+ *	to VTEP N SIDE PLACE [FLOW]	to the replica, on the node of VTEP
+ *	home VTEP N SIDE [FLOW]		from the replica, to the home of its flow
+ *	back VTEP N SIDE PLACE [FLOW]	the replica is not here: back to the home of its flow */
 #ifndef MK_TEST_CHAINS_H
 #define MK_TEST_CHAINS_H
 

@@ -566,6 +566,13 @@ unsigned fixture_count(const char *map)
 	return count;
 }
 
+static enum mk_entry function_entry = MK_ENTRY_FUNCTION;
+
+void fixture_function_entry(enum mk_entry entry)
+{
+	function_entry = entry;
+}
+
 static int program_of(enum mk_hook hook)
 {
 	switch (hook) {
@@ -578,7 +585,7 @@ static int program_of(enum mk_hook hook)
 	case MK_HOOK_UPLINK:
 		return fixture_hook_program(MK_ENTRY_UPLINK);
 	case MK_HOOK_FUNCTION:
-		return fixture_hook_program(MK_ENTRY_FUNCTION);
+		return fixture_hook_program(function_entry);
 	case HOOK_LOOPBACK:
 		return fixture_hook_program(MK_ENTRY_LOOPBACK);
 	default:

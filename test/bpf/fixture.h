@@ -92,6 +92,10 @@ bool fixture_checksum_complete(void);
  * destination is FRAME_GATEWAY_MAC. */
 enum where fixture_send(enum mk_hook hook, const struct frame *in, struct frame *out);
 
+/* Let frames of MK_HOOK_FUNCTION come to this hook from now on: MK_ENTRY_FUNCTION, which is the
+ * default, or MK_ENTRY_SFC_OVERLAY. */
+void fixture_function_entry(enum mk_entry entry);
+
 #define FIXTURE_ACCOUNT 1000 /* the service_id of the n-th Service is this plus n */
 
 /* Send frames from now on as GSO packets of @segments; 0: as ordinary packets. */

@@ -452,9 +452,9 @@ const struct frame *policy_last_frame(void)
 	return &last;
 }
 
-void policy_send_last(enum mk_hook hook, char *outcome)
+void policy_send(enum mk_hook hook, const struct frame *frame, char *outcome)
 {
-	const struct frame in = last;
+	const struct frame in = *frame; /* it may be the last one */
 
 	send_packet(hook, &in, outcome);
 }
@@ -483,28 +483,33 @@ static const char *take_kind(char *text)
 	return "syn";
 }
 
+struct frame policy_frame(char *text, char **outcome)
+{
+	char *equals = strstr(text, " = "), *about = strstr(text, " about ");
+	struct frame_options options = { .icmp_type = 3, .icmp_code = 1 };
+	struct frame quoted;
+	const char *kind;
+	char flow[96];
+
+	CHECK(equals != NULL, "no outcome");
+	*equals = '\0';
+	*outcome = equals + 3;
+	kind = take_kind(text);
+	if (!about)
+		return make_frame(text, kind);
+	*about = '\0';
+	quoted = make_frame(about + 7, kind);
+	options.quote = &quoted;
+	snprintf(flow, sizeof(flow), "icmp %s", text);
+	return frame_make(flow, &options);
+}
+
 void policy_packet(enum mk_hook hook, char *text)
 {
-	char *outcome = strstr(text, " = "), *about = strstr(text, " about ");
-	struct frame_options options = { .icmp_type = 3, .icmp_code = 1 };
-	struct frame quoted, frame;
-	const char *kind;
+	char *outcome;
+	const struct frame frame = policy_frame(text, &outcome);
 
-	CHECK(outcome != NULL, "no outcome");
-	*outcome = '\0';
-	kind = take_kind(text);
-	if (about) {
-		char flow[96];
-
-		*about = '\0';
-		quoted = make_frame(about + 7, kind);
-		options.quote = &quoted;
-		snprintf(flow, sizeof(flow), "icmp %s", text);
-		frame = frame_make(flow, &options);
-	} else {
-		frame = make_frame(text, kind);
-	}
-	send_packet(hook, &frame, outcome + 3);
+	send_packet(hook, &frame, outcome);
 }
 
 /* ---- other lines ----------------------------------------------------------------------------- */

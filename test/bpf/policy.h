@@ -52,11 +52,13 @@ struct policy_row {
 void policy_start(void); /* checked fixture, after fixture_reset() */
 void policy_run(const struct policy_row *row);
 
-/* For chains.c: the line that runs, its row and text; a packet, "FLOW [KIND] = OUTCOME"; the last
- * frame that left, sent again; and the reasons for which packets were dropped at @hook. */
+/* For chains.c: the line that runs, its row and text; a packet, "FLOW [KIND] = OUTCOME"; its frame,
+ * which sets *@outcome; the last frame that left; and the reasons for which packets were dropped at
+ * @hook. */
 const char *policy_line_now(void);
 void policy_packet(enum mk_hook hook, char *text);
-void policy_send_last(enum mk_hook hook, char *outcome);
+struct frame policy_frame(char *text, char **outcome);
+void policy_send(enum mk_hook hook, const struct frame *frame, char *outcome);
 const struct frame *policy_last_frame(void);
 const char *policy_why(enum mk_hook hook);
 

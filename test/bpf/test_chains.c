@@ -12,6 +12,7 @@
 #define BP    "10.244.1.3:80"
 #define RP    "10.244.2.7:80"
 #define RC    "10.244.2.7:40000"
+#define WP    WORLD ":443"
 
 /* ICMP errors, as IPv4's type and code */
 #define NO_HOST "3/1"
@@ -274,10 +275,12 @@ static const struct policy_row rows[] = {
 	    OUT("tcp " AP " > 10.96.0.1:80", "into 1 inside " A),
 	    "from 1 outside tcp " AP " > 10.96.0.1:80 = SFC_FORGED" } },
 	{ "reflected",
-	  { ONE, OF_INGRESS, EGRESS, INGRESS, OUT("tcp " AP " > " RP, "into 1 inside " A),
-	    "from 1 inside = SFC_REFLECTED", IN("tcp " RP " > " AP " synack", "into 1 outside " A),
-	    "from 1 outside = SFC_REFLECTED", IN("tcp " RC " > " BP, "into 4 outside " B),
-	    "from 4 outside = SFC_REFLECTED", OUT("tcp " BP " > " RC " synack", "into 4 inside " B),
+	  { ONE, OF_INGRESS, EGRESS, INGRESS, OUT("tcp " AP " > " WP, "into 1 inside " A),
+	    "from 1 inside = SFC_REFLECTED", "from 1 outside = passes",
+	    "answer synack = into 1 outside " A, "from 1 outside = SFC_REFLECTED",
+	    "node 192.168.99.12", IN("tcp 192.168.99.12:40000 > " BP, "into 4 outside " B),
+	    "from 4 outside = SFC_REFLECTED",
+	    OUT("tcp " BP " > 192.168.99.12:40000 synack", "into 4 inside " B),
 	    "from 4 inside = SFC_REFLECTED" } },
 	{ "a port of no chain",
 	  { ONE, EGRESS, OUT("tcp " AP " > " RP, "into 1 inside " A),

@@ -7,6 +7,7 @@
 
 #include "bpf/network.h"
 #include "bpf/run.h"
+#include "monokube/sfc.h"
 
 static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
 
@@ -292,7 +293,7 @@ START_TEST(test_carrier_of_another_vni)
 				       "10.0.0.7:40000 > 10.0.0.3:53");
 
 	know_nodes();
-	put_vni(&in, MK_VXLAN_VNI + 1);
+	put_vni(&in, MK_SFC_VNI + 1);
 	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_HOST);
 	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
