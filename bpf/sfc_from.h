@@ -112,8 +112,8 @@ static __always_inline int find_position(struct scratch *room, const struct mk_s
 
 /* ---- the chained pod ------------------------------------------------------------------------- */
 
-/* The chained pod of a packet that goes away from it (@outward) or towards it. An ICMP error is from
- * anybody: the packet that it quotes was for the pod. */
+/* The chained pod of a packet that goes away from it (@outward) or towards it. An ICMP error is
+ * from anybody: the packet that it quotes was for the pod. */
 static __always_inline struct mk_addr chained_pod(struct __sk_buff *skb, const struct packet *pkt,
 						  int outward)
 {
@@ -173,8 +173,8 @@ static __always_inline void request_as_outside(const struct packet *pkt, struct 
 		tuple_reverse(&room->request.to, &hit->to);
 }
 
-/* The replica at room->flow.resume is not usable any more. Program `sfc_open` replaces it, and `sfc` goes on
- * there. @pkt is now as it came to this node; @sent: as functions see it. */
+/* The replica at room->flow.resume is not usable any more. Program `sfc_open` replaces it, and
+ * `sfc` goes on there. @pkt is now as it came to this node; @sent: as functions see it. */
 static __always_inline int resume(struct __sk_buff *skb, struct chain_ctx *ctx,
 				  const struct packet *pkt, struct scratch *room,
 				  const struct session_hit *hit, const struct mk_tuple *sent,
@@ -236,13 +236,11 @@ static __always_inline int go_on_at(struct __sk_buff *skb, struct chain_ctx *ctx
 	return leave_last(skb, ctx, pkt, room, hit, forward);
 }
 
-/* Find the path of the packet's flow. Sets @tuple, @hit, *@forward and the ends of the flow. Returns
- * NULL if there is none. */
-static __always_inline const struct mk_sfc_path *find_path(struct __sk_buff *skb,
-							   const struct packet *pkt,
-							   struct scratch *room,
-							   struct mk_tuple *tuple,
-							   struct session_hit *hit, int *forward)
+/* Find the path of the packet's flow. Sets @tuple, @hit, *@forward and the ends of the flow.
+ * Returns NULL if there is none. */
+static __always_inline const struct mk_sfc_path *
+find_path(struct __sk_buff *skb, const struct packet *pkt, struct scratch *room,
+	  struct mk_tuple *tuple, struct session_hit *hit, int *forward)
 {
 	__u32 id;
 

@@ -41,6 +41,8 @@ static __always_inline int read_arrival(struct __sk_buff *skb, struct arrival *f
 		return MK_GO_ON;
 	frame->number = *number;
 	frame->replica = bpf_map_lookup_elem(&sfc_replicas, &frame->number);
+	if (frame->replica && (frame->replica->uid_hash & MK_SFC_TAG_MASK) != tag)
+		frame->replica = NULL; /* the number has just got another owner */
 	return MK_GO_ON;
 }
 
