@@ -1,10 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""load.py ADDRESS:PORT... - connections that last, to servers of echo.py: to each address one of TCP
+"""load.py [--light N] ADDRESS:PORT... - connections that last, to servers of echo.py: to each address one of TCP
 that asks and is answered, one of TCP that is answered by 60 KB almost without a pause, one UDP flow. A connection that broke is opened again.
+
+With --light N: to each address N of TCP and N of UDP, which ask once a second. A connection that waits for an
+answer for 5 s is broken, also at the end.
 
 A line per event: `broken TIME flow reason`, with the time at which it still worked, and GRACE;
 `lost TIME flow` (a datagram sent then had no answer within 3 s). On SIGTERM: `flows N`, `exchanges N`, `datagrams N`, then it ends."""
+import random
 import selectors
 import signal
 import socket
@@ -16,6 +20,7 @@ PAUSE, LATE, STUCK = 0.02, 3.0, 30.0  # seconds
 # belongs to the fault that came within GRACE after its last bytes.
 GRACE = 0.1
 LARGE = 65536
+LIGHT_PAUSE, LIGHT_STUCK = 1.0, 5.0
 
 
 def tell(*words):
@@ -29,6 +34,8 @@ def host_port(address):
 
 
 class Tcp:
+    pause, stuck = PAUSE, STUCK
+
     def __init__(self, address, size):
         self.address, self.size = address, size
         self.name = f"tcp{'-bulk' if size else ''}:{address}"
@@ -44,9 +51,9 @@ class Tcp:
         self.done = True
 
     def tick(self, now):
-        if self.pending and now - self.sent > STUCK:
+        if self.pending and now - self.sent > self.stuck:
             self.broken("no-answer")
-        elif not self.pending and now - self.sent > (PAUSE / 10 if self.size else PAUSE):
+        elif not self.pending and now - self.sent > (PAUSE / 10 if self.size else self.pause):
             self.ask(now)
 
     def ask(self, now):
@@ -72,16 +79,19 @@ class Tcp:
 
 
 class Udp:
+    pause = PAUSE
+
     def __init__(self, address):
         self.name, self.done = f"udp:{address}", False
         host, port = host_port(address)
         self.sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
         self.sock.connect((host, port))
         self.sock.setblocking(False)
-        self.exchanges, self.sent, self.last, self.waiting = 0, 0, 0.0, {}
+        self.last = time.monotonic() - random.random() * self.pause
+        self.exchanges, self.sent, self.waiting = 0, 0, {}
 
     def tick(self, now):
-        if now - self.last > PAUSE:
+        if now - self.last > self.pause:
             self.last = now
             self.sent += 1
             size = 100 + self.sent % 1000  # an answer says how many bytes it answers
@@ -133,10 +143,20 @@ def replace_broken(flows, sel):
             sel.register(fresh.sock, selectors.EVENT_READ, fresh)
 
 
+def light_flows(number, addresses):
+    Tcp.pause = Udp.pause = LIGHT_PAUSE
+    Tcp.stuck = LIGHT_STUCK
+    return [flow for address in addresses for _ in range(number) for flow in (Tcp(address, 0), Udp(address))]
+
+
+def flows_of(args):
+    if args[0] == "--light":
+        return light_flows(int(args[1]), args[2:])
+    return [flow for address in args for flow in (Tcp(address, 0), Tcp(address, 60000), Udp(address))]
+
+
 def main():
-    flows = []
-    for address in sys.argv[1:]:
-        flows += [Tcp(address, 0), Tcp(address, 60000), Udp(address)]
+    flows = flows_of(sys.argv[1:])
     stop = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
     sel = selectors.DefaultSelector()

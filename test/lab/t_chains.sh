@@ -10,11 +10,9 @@ set -euo pipefail
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 # shellcheck source=test/lab/lib/load.sh
 . "$HERE/lib/load.sh"
+# shellcheck source=test/lab/lib/chains.sh
+. "$HERE/lib/chains.sh"
 
-PREFIX=networking.monokube.io
-ADDRESS=$(by_family ipv4_addr ipv6_addr)
-IP=$(by_family ip ip6)
-OPEN_PORT=8080 DENIED_PORT=8081
 LOAD_PORTS=(7001 7002 7003 7004 7005 7006)
 
 explain()
@@ -23,88 +21,6 @@ explain()
 	on node1 "$MK_BIN" drops
 	lab log node1 | tail -n 5
 }
-
-# ---- functions
-
-# function_pod NAME FUNCTION MODE
-function_pod()
-{
-	lab pod node1 "$1" --namespace inspection --label "$PREFIX/function=$2" --annotation "$PREFIX/function-ports=$3" >/dev/null
-}
-
-# Rules of a stateful firewall, for table FAMILY. It notes flows by the client's port.
-firewall_rules()
-{
-	cat <<-END
-		table $1 fw {
-			set out { type $ADDRESS . inet_service; flags dynamic; size 65535; }
-			set in { type $ADDRESS . inet_service; flags dynamic; size 65535; }
-			counter outward { }
-			counter inward { }
-			counter denied { }
-			chain forward {
-				type filter hook forward priority 0; policy accept;
-				ct state invalid counter name denied drop
-				ct state new th dport $DENIED_PORT counter name denied drop
-				ct direction original counter name outward
-				ct direction reply counter name inward
-				ct direction original meta l4proto { tcp, udp } add @out { $IP saddr . th sport }
-				ct direction reply meta l4proto { tcp, udp } add @in { $IP daddr . th dport }
-			}
-		}
-	END
-}
-
-# Kernels without connection tracking in family bridge have bridge-nf-call-iptables.
-firewall()
-{
-	function_pod "$1" firewall Bridged
-	firewall_rules bridge >"$TMP/rules"
-	if on "$1" nft -f "$TMP/rules" 2>"$TMP/nft"; then
-		echo bridge >"$TMP/nft-family"
-		return
-	fi
-	on "$1" sysctl -qw net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1
-	firewall_rules "$IP" >"$TMP/rules"
-	on "$1" nft -f "$TMP/rules"
-	echo "$IP" >"$TMP/nft-family"
-}
-counted() { on "$1" nft -j list counter "$(<"$TMP/nft-family")" fw "$2" | jq '.nftables[] | select(.counter).counter.packets'; }
-flows_of() { on "$1" nft -j list set "$(<"$TMP/nft-family")" fw "$2" | jq -rc '.nftables[] | select(.set).set.elem // [] | .[] | (.elem.val // .).concat // .concat | join(" ")' | sort; }
-
-mover()
-{
-	local name=$1
-	function_pod "$name" "$2" Inline
-	on "$name" "$HERE/mover.py" inside outside "${@:3}" >"$TMP/moves.$name" 2>&1 &
-	wait_for 10 grep running "$TMP/moves.$name"
-}
-
-# ---- chains
-
-# chain FUNCTIONS [MORE]: a list; MORE of spec.traffic
-chain()
-{
-	cat <<-END | apply chain
-		---
-		apiVersion: $PREFIX/v1alpha1
-		kind: ServiceFunctionChain
-		metadata: {name: shop-egress, namespace: inspection}
-		spec:
-		  traffic:
-		    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}
-		    podSelector: {}
-		    direction: Egress
-		    ${2:-}
-		  functions: $1
-	END
-}
-no_chain() { lab delete "$TMP/chain.yaml" >/dev/null; }
-
-replicas() { on node1 "$MK_BIN" chains -o json | jq "[.functions[] | select(.function == \"$1\" and .state == \"$2\")] | length"; }
-serve_now() { expect_eq "replicas of $1 that serve" "$2" "$(replicas "$1" serving)"; }
-# packets FUNCTION COLUMN: over all of its replicas
-packets() { on node1 "$MK_BIN" chains -o json | jq "[.functions[] | select(.function == \"$1\").$2 // 0] | add"; }
 
 try() { on "$1" "$HERE/echo.py" ask tcp "$2" --timeout 0.4; }
 denied_to() { expect_eq "$2 from $1" timeout "$(try "$1" "$2" || true)"; }
@@ -191,17 +107,6 @@ denied_after_ids()
 
 broken_of() { grep -E '^(broken|lost)' "$TMP/load.$1" || true; }
 load_world() { load "$1" client "${LOAD_PORTS[@]/#/$(with_port "$WORLD" '')}"; }
-# A stateful firewall sees both directions of each of its flows, and no flow is in two replicas.
-symmetric()
-{
-	local replica all=''
-	for replica in "$@"; do
-		expect_eq "flows of $replica inward" "$(flows_of "$replica" out)" "$(flows_of "$replica" in)"
-		all+=$(flows_of "$replica" out)$'\n'
-	done
-	expect_eq "flows in two replicas" "" "$(sort <<<"$all" | sed '/^$/d' | uniq -d)"
-}
-
 scaled()
 {
 	load_world old
@@ -364,12 +269,7 @@ deleted()
 }
 
 lab up 1 --pods
-cat <<END | apply namespaces
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop, labels: {kubernetes.io/metadata.name: shop, $PREFIX/chained-by: inspection}}
-END
+consenting_namespace shop
 CLIENT=$(lab pod node1 client --namespace shop)
 WEB=$(lab pod node1 web --namespace shop)
 lab pod node1 stranger --namespace free >/dev/null

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/lab/lib/chains.sh - function pods and chains, shared by the tests of service function chains. The
+# firewall is Linux' own: nftables with connection tracking in a bridge. It notes each flow that it sees.
+#
+# It wants client.sh and web.sh.
+
+PREFIX=networking.monokube.io
+ADDRESS=$(by_family ipv4_addr ipv6_addr)
+IP=$(by_family ip ip6)
+# shellcheck disable=SC2034 # read by the tests
+OPEN_PORT=8080 DENIED_PORT=8081
+
+# ---- functions
+
+# function_pod NAME FUNCTION MODE [OPTIONS]: on $NODE, which is node1 if not set
+function_pod()
+{
+	lab pod "${NODE:-node1}" "$1" --namespace inspection --label "$PREFIX/function=$2" --annotation "$PREFIX/function-ports=$3" "${@:4}" >/dev/null
+}
+
+# Rules of a stateful firewall, for table FAMILY. It notes flows by the client's address and both ports.
+firewall_rules()
+{
+	cat <<-END
+		table $1 fw {
+			set out { type $ADDRESS . inet_proto . inet_service . inet_service; flags dynamic; size 65535; }
+			set in { type $ADDRESS . inet_proto . inet_service . inet_service; flags dynamic; size 65535; }
+			counter outward { }
+			counter inward { }
+			counter denied { }
+			chain forward {
+				type filter hook forward priority 0; policy accept;
+				ct state invalid counter name denied drop
+				ct state new th dport $DENIED_PORT counter name denied drop
+				ct direction original counter name outward
+				ct direction reply counter name inward
+				ct direction original meta l4proto { tcp, udp } add @out { $IP saddr . meta l4proto . th sport . th dport }
+				ct direction reply meta l4proto { tcp, udp } add @in { $IP daddr . meta l4proto . th dport . th sport }
+			}
+		}
+	END
+}
+
+# firewall NAME [OPTIONS]. Kernels without connection tracking in family bridge have bridge-nf-call-iptables.
+firewall()
+{
+	function_pod "$1" firewall Bridged "${@:2}"
+	firewall_rules bridge >"$TMP/rules"
+	if on "$1" nft -f "$TMP/rules" 2>"$TMP/nft"; then
+		echo bridge >"$TMP/nft-family"
+		return
+	fi
+	on "$1" sysctl -qw net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1
+	firewall_rules "$IP" >"$TMP/rules"
+	on "$1" nft -f "$TMP/rules"
+	echo "$IP" >"$TMP/nft-family"
+}
+counted() { on "$1" nft -j list counter "$(<"$TMP/nft-family")" fw "$2" | jq '.nftables[] | select(.counter).counter.packets'; }
+flows_of() { on "$1" nft -j list set "$(<"$TMP/nft-family")" fw "$2" | jq -rc '.nftables[] | select(.set).set.elem // [] | .[] | (.elem.val // .).concat // .concat | join(" ")' | sort; }
+
+mover()
+{
+	local name=$1
+	function_pod "$name" "$2" Inline
+	on "$name" "$HERE/mover.py" inside outside "${@:3}" >"$TMP/moves.$name" 2>&1 &
+	wait_for 10 grep running "$TMP/moves.$name"
+}
+
+# A stateful firewall sees both directions of each of its flows, and no flow is in two replicas.
+symmetric()
+{
+	local replica all=''
+	for replica in "$@"; do
+		expect_eq "flows of $replica inward" "$(flows_of "$replica" out)" "$(flows_of "$replica" in)"
+		all+=$(flows_of "$replica" out)$'\n'
+	done
+	expect_eq "flows in two replicas" "" "$(sort <<<"$all" | sed '/^$/d' | uniq -d)"
+}
+
+# ---- chains
+
+# chain FUNCTIONS [MORE]: a list; MORE of spec.traffic. $DIRECTION is Egress if not set, $CHAIN_SPEC is more
+# of spec.
+chain()
+{
+	cat <<-END | apply chain
+		---
+		apiVersion: $PREFIX/v1alpha1
+		kind: ServiceFunctionChain
+		metadata: {name: shop-egress, namespace: inspection}
+		spec:
+		  ${CHAIN_SPEC:-}
+		  traffic:
+		    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}
+		    podSelector: {}
+		    direction: ${DIRECTION:-Egress}
+		    ${2:-}
+		  functions: $1
+	END
+}
+no_chain() { lab delete "$TMP/chain.yaml" >/dev/null; }
+
+replicas() { on node1 "$MK_BIN" chains -o json | jq "[.functions[] | select(.function == \"$1\" and .state == \"$2\")] | length"; }
+serve_now() { expect_eq "replicas of $1 that serve" "$2" "$(replicas "$1" serving)"; }
+# packets FUNCTION COLUMN: over all of its replicas
+packets() { on node1 "$MK_BIN" chains -o json | jq "[.functions[] | select(.function == \"$1\").$2 // 0] | add"; }
+
+# consenting_namespace NAME: chains of inspection may take its pods
+consenting_namespace()
+{
+	apply "namespace-$1" <<-END
+		---
+		apiVersion: v1
+		kind: Namespace
+		metadata: {name: $1, labels: {kubernetes.io/metadata.name: $1, $PREFIX/chained-by: inspection}}
+	END
+}
