@@ -19,7 +19,6 @@ import subprocess
 
 from backwards import MORE_FRAGMENTS, checksum, ipv6_fragment, packed, pseudo_header
 
-VXLAN_VNI = 1
 ICMP_UNREACHABLE, ICMP_PORT = 3, 3
 ICMPV6_UNREACHABLE, ICMPV6_PORT, IPPROTO_ICMPV6 = 1, 4, 58
 
@@ -119,7 +118,7 @@ def arp(args):
 
 def vxlan(args):
     frame = mac_bytes(args.inner_mac) + mac_bytes(args.source_mac) + ethertype(args.inner_source) + inner_udp(args, args.text.encode())
-    carried = struct.pack("!II", 0x08 << 24, VXLAN_VNI << 8) + frame
+    carried = struct.pack("!II", 0x08 << 24, args.vni << 8) + frame
     return [outer(args, socket.IPPROTO_UDP, own_datagram(args, carried))]
 
 
@@ -163,6 +162,7 @@ def main():
     parser.add_argument("--source-mac")
     parser.add_argument("--dest-mac")
     parser.add_argument("--ttl", type=int, default=64)
+    parser.add_argument("--vni", type=int, default=1, help="of kind vxlan")
     parser.add_argument("--options", default="", help="of IPv4, in hexadecimal, whole words")
     parser.add_argument("--headers", default="", help="extension headers of IPv6: TYPE/HEX,..")
     parser.add_argument("--message", help="of ICMP without checksums, or of kind raw, in hexadecimal")

@@ -13,17 +13,12 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/chains.sh
 . "$HERE/lib/chains.sh"
 
-LOAD_PORTS=(7001 7002 7003 7004 7005 7006)
-
 explain()
 {
 	on node1 "$MK_BIN" chains || true
 	on node1 "$MK_BIN" drops
 	lab log node1 | tail -n 5
 }
-
-try() { on "$1" "$HERE/echo.py" ask tcp "$2" --timeout 0.4; }
-denied_to() { expect_eq "$2 from $1" timeout "$(try "$1" "$2" || true)"; }
 
 # ---- rows
 
@@ -105,8 +100,6 @@ denied_after_ids()
 	(($(packets ids toInside) > before))
 }
 
-broken_of() { grep -E '^(broken|lost)' "$TMP/load.$1" || true; }
-load_world() { load "$1" client "${LOAD_PORTS[@]/#/$(with_port "$WORLD" '')}"; }
 scaled()
 {
 	load_world old
@@ -153,10 +146,6 @@ unavailable()
 	wait_for 10 try client "$(with_port "$WORLD" $OPEN_PORT)"
 }
 
-# flows of the load whose path is REPLICA, as load.py names them
-udp_by() { on node1 "$MK_BIN" sessions -o json | jq -r ".[] | select(.protocol == \"UDP\" and .via == \"$1\") | .to" | sed 's/^/udp:/' | sort; }
-lost_of() { grep -E '^lost' "$TMP/load.$1" | cut -d ' ' -f 3 | sort -u || true; }
-
 # Two bridges without rules: no function state is lost with a replica.
 killed()
 {
@@ -181,21 +170,6 @@ killed()
 	expect_eq "lost datagrams of the other replica" "" "$lost"
 	lab rm "$left"
 }
-# all_by REPLICA...: all UDP flows of the load use one of them
-all_by() { (($(for replica in "$@"; do udp_by "$replica"; done | wc -l) >= ${#LOAD_PORTS[@]})); }
-# The flows are few, so a replica may have none: the first one of REPLICA... that has some
-first_used()
-{
-	local replica
-	for replica in "$@"; do
-		[[ ! $(udp_by "$replica") ]] || {
-			echo "$replica"
-			return
-		}
-	done
-	return 1
-}
-
 no_agent()
 {
 	local dead replica
@@ -227,8 +201,6 @@ without_agent()
 	expect_match "state of the removed replica" "$dead +node1 +gone" "$(on node1 "$MK_BIN" chains)"
 }
 tries() { for _ in $(seq "$1"); do try client "$(with_port "$WORLD" $DENIED_PORT)" || true; done; }
-none_by() { [[ ! $(udp_by "$1") ]]; }
-
 # Whatever a function sends goes nowhere, unless it is a packet of its flows.
 hostile()
 {

@@ -51,7 +51,6 @@ forget_flows()
 
 has_flows() { (($(flows_of "$1" in | wc -l) >= $2)); }
 
-broken_of() { grep -E '^(broken|lost)' "$TMP/load.$1" || true; }
 stop_passing()
 {
 	end_all "$LOAD.*:${PASSING[0]}"

@@ -3,13 +3,14 @@
 # test/lab/lib/chains.sh - function pods and chains, shared by the tests of service function chains. The
 # firewall is Linux' own: nftables with connection tracking in a bridge. It notes each flow that it sees.
 #
-# It wants client.sh and web.sh.
+# It wants client.sh, web.sh, and load.sh for the load.
 
 PREFIX=networking.monokube.io
 ADDRESS=$(by_family ipv4_addr ipv6_addr)
 IP=$(by_family ip ip6)
 # shellcheck disable=SC2034 # read by the tests
 OPEN_PORT=8080 DENIED_PORT=8081
+LOAD_PORTS=(7001 7002 7003 7004 7005 7006)
 
 # ---- functions
 
@@ -116,3 +117,29 @@ consenting_namespace()
 		metadata: {name: $1, labels: {kubernetes.io/metadata.name: $1, $PREFIX/chained-by: inspection}}
 	END
 }
+
+# ---- traffic
+
+try() { on "$1" "$HERE/echo.py" ask tcp "$2" --timeout 0.4; }
+denied_to() { expect_eq "$2 from $1" timeout "$(try "$1" "$2" || true)"; }
+
+broken_of() { grep -E '^(broken|lost)' "$TMP/load.$1" || true; }
+load_world() { load "$1" client "${LOAD_PORTS[@]/#/$(with_port "$WORLD" '')}"; }
+# flows of the load whose path is REPLICA, as load.py names them
+udp_by() { on node1 "$MK_BIN" sessions -o json | jq -r ".[] | select(.protocol == \"UDP\" and .via == \"$1\") | .to" | sed 's/^/udp:/' | sort; }
+lost_of() { grep -E '^lost' "$TMP/load.$1" | cut -d ' ' -f 3 | sort -u || true; }
+# all_by REPLICA...: all UDP flows of the load use one of them
+all_by() { (($(for replica in "$@"; do udp_by "$replica"; done | wc -l) >= ${#LOAD_PORTS[@]})); }
+# The flows are few, so a replica may have none: the first one of REPLICA... that has some
+first_used()
+{
+	local replica
+	for replica in "$@"; do
+		[[ ! $(udp_by "$replica") ]] || {
+			echo "$replica"
+			return
+		}
+	done
+	return 1
+}
+none_by() { [[ ! $(udp_by "$1") ]]; }

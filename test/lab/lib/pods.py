@@ -4,6 +4,7 @@ its node, with an address after ADD, and its Namespace."""
 import json
 
 PREFIX = "lab-pods-"
+ANNOTATIONS = "io.kubernetes.cri.pod-annotations"
 STARTED = "2026-01-01T00:00:00Z"
 
 
@@ -39,7 +40,8 @@ def pod_object(pod):
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": pod["name"], "namespace": pod["namespace"], "uid": pod["uid"],
-                     "labels": pod["labels"], "creationTimestamp": STARTED, **ending},
+                     "labels": pod["labels"], "annotations": pod["args"].get(ANNOTATIONS, {}),
+                     "creationTimestamp": STARTED, **ending},
         "spec": {"nodeName": pod["node"], "containers": [{"name": "main", "ports": ports}]},
         "status": {"phase": "Running" if pod["ips"] else "Pending", "startTime": STARTED,
                    "conditions": [condition(pod)], **addresses},
