@@ -45,6 +45,7 @@ static void on_node_changed(void *ctx, const char *name)
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		agent->sides[i].services.vips_dirty = true;
 	mk_node_policies_mark(&agent->policies, MK_KIND_NODE, "", name);
+	mk_node_sfc_describe_again(&agent->sfc);
 	mk_health_queued(&agent->health.state, mk_time_monotonic_ns());
 	mk_core_mark(&agent->core, MK_UNSURE_NODE, DEBOUNCE_MS);
 }
@@ -67,6 +68,9 @@ static void on_pod_changed(void *ctx, const struct mk_pod_object *pod,
 
 static void on_namespace_changed(void *ctx, const char *name)
 {
+	struct mk_agent *agent = ctx;
+
+	mk_node_sfc_describe_again(&agent->sfc);
 	on_policy_object(ctx, MK_KIND_NAMESPACE, "", name);
 }
 

@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cluster/api/http.h"
-#include "cluster/api/report.h"
 #include "cluster/api/version.h"
 
 /* ---- from the reflectors --------------------------------------------------------------------- */
@@ -65,12 +64,16 @@ static int apply(void *ctx, const struct mk_resource *resource, json_object *tre
 		 struct mk_error *err)
 {
 	struct mk_kube *kube = ctx;
+	int ret;
 
 	if (is_own_node(kube, resource, metadata_of(tree, "name")))
 		mk_report_node(kube->report, tree);
 	if (is_outdated(kube, resource, tree))
 		return 0;
-	return mk_model_apply(kube->model, tree, err);
+	ret = mk_model_apply(kube->model, tree, err);
+	if (resource->model_kind == MK_KIND_CHAIN)
+		kube_chain_seen(kube, tree, ret == -EINVAL ? mk_error_text(err) : NULL);
+	return ret;
 }
 
 static void remove_object(void *ctx, const struct mk_resource *resource, const char *namespace_,
@@ -79,6 +82,8 @@ static void remove_object(void *ctx, const struct mk_resource *resource, const c
 	struct mk_kube *kube = ctx;
 	uint64_t version;
 
+	if (resource->model_kind == MK_KIND_CHAIN)
+		kube_chain_gone(kube, namespace_, name);
 	if (!kube_other_has_pod(kube, resource, namespace_, name, &version))
 		mk_model_delete(kube->model, resource->model_kind, namespace_, name);
 }
@@ -201,10 +206,12 @@ static int load(struct mk_kube *kube, const struct mk_kube_options *options, str
 				 options->limits ? options->limits : &mk_http_limits_default, err);
 	if (!kube->http)
 		return -err->code;
-	if (options->node_name)
-		kube->report = mk_report_new(kube->loop, kube->http, options->node_name,
-					     options->event_again_ms, err);
-	return options->node_name && !kube->report ? -err->code : 0;
+	if (!options->node_name)
+		return 0;
+	kube->report = mk_report_new(kube->loop, kube->http, options->node_name,
+				     options->event_again_ms, err);
+	kube->chains = kube->report ? kube_chains_new(kube, err) : NULL;
+	return kube->chains ? 0 : -err->code;
 }
 
 static int follow_all(struct mk_kube *kube, struct mk_error *err)
@@ -262,6 +269,7 @@ void kube_stop(struct mk_kube *kube)
 		return;
 	for (int id = 0; id < MK_RESOURCE_COUNT; id++)
 		mk_reflector_stop(kube->reflectors[id]);
+	kube_chains_free(kube->chains);
 	mk_report_free(kube->report);
 	mk_version_free(kube->version);
 	mk_http_free(kube->http);
@@ -281,7 +289,7 @@ void kube_ready(struct mk_kube *kube)
 void kube_event(struct mk_kube *kube, bool warning, const char *reason, const char *message)
 {
 	if (kube->report)
-		mk_report_event(kube->report, warning, reason, message);
+		mk_report_event(kube->report, NULL, warning, reason, message);
 }
 
 struct mk_ip kube_server(const struct mk_kube *kube)

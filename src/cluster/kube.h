@@ -63,6 +63,9 @@ const struct mk_api_clock *kube_clock(const struct mk_kube *kube);
 /* Return the address that sent the last answer; AF_UNSPEC: none yet. */
 struct mk_ip kube_server(const struct mk_kube *kube);
 
+/* See mk_source_chain_status(). */
+void kube_chain_status(struct mk_kube *kube, const struct mk_chain_status *status);
+
 /* Report an Event on the Node: see mk_report_event(). */
 void kube_event(struct mk_kube *kube, bool warning, const char *reason, const char *message);
 

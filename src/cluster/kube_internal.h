@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/kube_internal.h - shared by kube.c, which follows what is always followed, and
- * kube_policies.c, which follows what network policies and service function chains need. */
+/* src/cluster/kube_internal.h - shared by kube.c, which follows what is always followed,
+ * kube_policies.c, which follows what network policies and service function chains need, and
+ * kube_chains.c, which writes the status of chains. */
 #ifndef MK_CLUSTER_KUBE_INTERNAL_H
 #define MK_CLUSTER_KUBE_INTERNAL_H
 
+#include "cluster/api/report.h"
 #include "cluster/kube.h"
+
+struct kube_chains;
 
 struct mk_kube {
 	uv_loop_t *loop;
@@ -16,7 +20,8 @@ struct mk_kube {
 	struct mk_reflector *reflectors[MK_RESOURCE_COUNT];
 	bool settled[MK_RESOURCE_COUNT]; /* listed, or known to be absent */
 	char *node_name, *own_pods; /* the latter: a field selector */
-	struct mk_report *report;
+	struct mk_report *report; /* NULL: nothing is reported */
+	struct kube_chains *chains; /* NULL as @report */
 	struct mk_version *version;
 	mk_listed_fn *listed;
 	void *ctx;
@@ -37,5 +42,11 @@ bool kube_is_function_pod(const struct mk_kube *kube, const struct mk_resource *
 			  const char *namespace_, const char *name);
 /* Has more been read of what policies and chains need than was reported? */
 bool kube_policies_news(struct mk_kube *kube);
+
+struct kube_chains *kube_chains_new(struct mk_kube *kube, struct mk_error *err); /* NULL: error */
+void kube_chains_free(struct kube_chains *chains); /* after a close callback of the loop */
+/* The server's current object. @refused: why the model has not taken it, or NULL. */
+void kube_chain_seen(struct mk_kube *kube, json_object *tree, const char *refused);
+void kube_chain_gone(struct mk_kube *kube, const char *namespace_, const char *name);
 
 #endif

@@ -162,6 +162,12 @@ void mk_source_warn(struct mk_source *source, const char *reason, const char *me
 		kube_event(source->kube, true, reason, message);
 }
 
+void mk_source_chain_status(struct mk_source *source, const struct mk_chain_status *status)
+{
+	if (source->kube)
+		kube_chain_status(source->kube, status);
+}
+
 bool mk_source_stats(const struct mk_source *source,
 		     struct mk_reflector_stats stats[MK_RESOURCE_COUNT])
 {

@@ -71,6 +71,9 @@ const struct mk_api_clock *mk_source_clock(const struct mk_source *source);
 /* Report what an operator must know about this node. @reason is one word in CamelCase. */
 void mk_source_warn(struct mk_source *source, const char *reason, const char *message);
 
+/* Say what the status of a chain should be. This node writes it if it is its turn. */
+void mk_source_chain_status(struct mk_source *source, const struct mk_chain_status *status);
+
 /* Get the address that the API server last answered from; false: unknown, or a directory. */
 bool mk_source_server(const struct mk_source *source, struct mk_ip *ip);
 

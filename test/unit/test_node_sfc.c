@@ -7,12 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/sfc/objects.h"
 #include "agent/sfc/sfc.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/time.h"
 #include "datapath/datapath_internal.h"
 #include "datapath/pods/port.h"
+#include "unit/chain_objects.h"
 #include "unit/cni_node.h"
 #include "unit/sfc_fixture.h"
 #include "unit/unit.h"
@@ -411,6 +413,191 @@ START_TEST(test_number_of_gone)
 }
 END_TEST
 
+/* ---- status ---------------------------------------------------------------------------------- */
+
+#define ON(node)  ", 'spec': {'nodeName': '" node "'}"
+#define IS(ready) ", 'status': {'conditions': [{'type': 'Ready', 'status': '" ready "'}]}"
+#define PORTS_ARE "'annotations': {'networking.monokube.io/function-ports': 'Bridged'"
+/* Function pod @name of f in x; @meta: more of its metadata. */
+#define REPLICA(name, meta, rest)                                         \
+	"{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': '" name \
+	"', 'namespace': 'x', 'uid': 'u-" name                            \
+	"', 'labels': {'networking.monokube.io/function': 'f'}, " meta "}" rest "}"
+#define READY(name) REPLICA(name, PORTS_ARE "}", ON("n") IS("True"))
+#define DELETING(name)                                                            \
+	REPLICA(name, PORTS_ARE "}, 'deletionTimestamp': '2026-01-01T00:00:00Z'", \
+		ON("n") IS("True"))
+#define NODE "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n'}}"
+#define SPACE(name, labels)                                                     \
+	"{'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': '" name \
+	"', 'labels': {'s': 'yes'" labels "}}}"
+#define CONSENTS  ", 'networking.monokube.io/chained-by': 'x'"
+#define IN_SPACES CHAIN(TRAFFIC(EGRESS ", 'namespaceSelector': {'matchLabels': {'s': 'yes'}}"))
+#define ONE_CHAIN CHAIN(TRAFFIC(EGRESS))
+#define OTHER_FUNCTIONS(of) \
+	CHAIN("'traffic': {'podSelector': {}, " EGRESS "}, 'functions': [" of "]")
+#define VALID	"True Valid: the chain is in force; "
+#define SERVES	"True AllServing: every function has a ready pod"
+#define BLOCKED "False Blocked: no ready pod of function f: the chain's packets are dropped"
+#define NO_CONSENT \
+	"False NoConsent: no selected namespace has label networking.monokube.io/chained-by=x:"
+
+static const struct {
+	const char *name, *objects[10], *status;
+} statuses[] = {
+	{ "a ready pod", { ONE_CHAIN, NODE, READY("p") }, "f 1/1; " VALID SERVES },
+	{ "no pod", { ONE_CHAIN, NODE }, "f 0/0; " VALID BLOCKED },
+	{ "a pod that is not ready",
+	  { ONE_CHAIN, NODE, REPLICA("p", PORTS_ARE "}", ON("n") IS("False")) },
+	  "f 0/1; " VALID BLOCKED },
+	{ "of two one is ready",
+	  { ONE_CHAIN, NODE, READY("p"), REPLICA("q", PORTS_ARE "}", ON("n") IS("False")) },
+	  "f 1/2; " VALID SERVES },
+	{ "a pod without ports",
+	  { ONE_CHAIN, NODE, REPLICA("p", "'annotations': {}", ON("n") IS("True")) },
+	  "f 0/1; " VALID BLOCKED },
+	{ "a pod whose node is gone", { ONE_CHAIN, READY("p") }, "f 0/1; " VALID BLOCKED },
+	{ "the last pod is being deleted: it still serves",
+	  { ONE_CHAIN, NODE, DELETING("p") },
+	  "f 0/1; " VALID SERVES },
+	{ "a pod of weight 0: it still serves",
+	  { ONE_CHAIN, NODE,
+	    REPLICA("p", PORTS_ARE ", 'networking.monokube.io/weight': '0'}", ON("n") IS("True")) },
+	  "f 0/1; " VALID SERVES },
+	{ "a pod that has finished",
+	  { ONE_CHAIN, NODE,
+	    REPLICA("p", PORTS_ARE "}",
+		    ON("n") ", 'status': {'phase': 'Failed', 'conditions': [{'type': 'Ready', "
+			    "'status': 'True'}]}") },
+	  "f 0/0; " VALID BLOCKED },
+	{ "a pod of another function, and of another namespace",
+	  { ONE_CHAIN, FUNCTION_POD("x", "p", "g", IS("True")),
+	    FUNCTION_POD("y", "p", "f", IS("True")) },
+	  "f 0/0; " VALID BLOCKED },
+	{ "a function that is skipped",
+	  { OTHER_FUNCTIONS("{'name': 'f'}, {'name': 'g', 'whenUnavailable': 'Skip'}"), NODE,
+	    READY("p") },
+	  "f 1/1, g 0/0; " VALID
+	  "False Skipped: no ready pod of function g: flows pass without it" },
+	{ "those that block hide those that are skipped",
+	  { OTHER_FUNCTIONS(
+		  "{'name': 'f'}, {'name': 'g', 'whenUnavailable': 'Skip'}, {'name': 'h'}") },
+	  "f 0/0, g 0/0, h 0/0; " VALID
+	  "False Blocked: no ready pod of functions f, h: the chain's packets are dropped" },
+	{ "the chain's own namespace needs no consent",
+	  { IN_SPACES, NODE, READY("p"), SPACE("x", ""), SPACE("y", "") },
+	  "f 1/1; " VALID SERVES },
+	{ "another namespace consents",
+	  { IN_SPACES, NODE, READY("p"), SPACE("a", ""), SPACE("y", CONSENTS) },
+	  "f 1/1; " VALID SERVES },
+	{ "no namespace is selected", { IN_SPACES, NODE, READY("p") }, "f 1/1; " VALID SERVES },
+	{ "no selected namespace consents",
+	  { IN_SPACES, NODE, READY("p"), SPACE("y", ""),
+	    SPACE("a", ", 'networking.monokube.io/chained-by': 'y'") },
+	  "f 1/1; " NO_CONSENT " a, y; " SERVES },
+	{ "many namespaces: the first ones have names",
+	  { IN_SPACES, NODE, READY("p"), SPACE("g", ""), SPACE("c", ""), SPACE("f", ""),
+	    SPACE("b", ""), SPACE("e", ""), SPACE("a", ""), SPACE("d", "") },
+	  "f 1/1; " NO_CONSENT " a, b, c, d, e and 2 more; " SERVES },
+};
+
+static char status_text[4096];
+
+static size_t print_condition(size_t used, const struct mk_chain_condition *of)
+{
+	return used + (size_t)snprintf(status_text + used, sizeof(status_text) - used,
+				       "; %s %s: %s", of->holds ? "True" : "False", of->reason,
+				       of->message);
+}
+
+/* Keep the status of chain c only. */
+static void note_status(void *ctx, const struct mk_chain_status *status)
+{
+	size_t used = 0;
+
+	++*(size_t *)ctx;
+	if (strcmp(status->name, "c") != 0)
+		return;
+	for (size_t i = 0; i < status->function_count; i++)
+		used += (size_t)snprintf(status_text + used, sizeof(status_text) - used,
+					 "%s%s %u/%u", i ? ", " : "", status->functions[i].name,
+					 status->functions[i].ready, status->functions[i].total);
+	print_condition(print_condition(used, &status->accepted), &status->ready);
+}
+
+static void add_object(const char *text)
+{
+	json_object *tree = json_tokener_parse(text);
+
+	ck_assert_msg(tree != NULL, "%s", text);
+	ck_ok(mk_model_apply(core.model, tree, &err));
+	json_object_put(tree);
+}
+
+/* Returns the number of chains. */
+static size_t read_status(void)
+{
+	static const struct node_ports ports;
+	static const struct node_macs macs;
+	struct sfc_objects objects;
+	size_t count = 0;
+
+	ck_ok(objects_get(&objects, &core, &ports, &macs, &err));
+	ck_ok(objects_status(&objects, core.model, note_status, &count, &err));
+	objects_release(&objects);
+	return count;
+}
+
+static void setup_model(void)
+{
+	core.model = mk_model_new();
+	ck_assert_ptr_nonnull(core.model);
+}
+
+static void free_model(void)
+{
+	mk_model_free(core.model);
+}
+
+START_TEST(test_status)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(statuses[_i].objects) && statuses[_i].objects[i]; i++)
+		add_object(statuses[_i].objects[i]);
+	ck_assert_uint_eq(read_status(), 1);
+	ck_assert_msg(strcmp(status_text, statuses[_i].status) == 0, "%s: '%s', expected '%s'",
+		      statuses[_i].name, status_text, statuses[_i].status);
+}
+END_TEST
+
+/* A node has MK_SFC_CHAINS - 1. Of equal priority and age, the first by name have precedence. */
+START_TEST(test_status_of_too_many)
+{
+	char text[512];
+
+	for (int i = 0; i < MK_SFC_CHAINS - 2; i++) {
+		snprintf(text, sizeof(text), CHAIN_OF("x", "a%d", TRAFFIC(EGRESS)), i, i);
+		add_object(text);
+	}
+	add_object(ONE_CHAIN);
+	ck_assert_uint_eq(read_status(), MK_SFC_CHAINS - 1);
+	ck_assert_str_eq(status_text, "f 0/0; " VALID BLOCKED);
+	add_object(CHAIN_OF("x", "b", TRAFFIC(EGRESS)));
+	ck_assert_uint_eq(read_status(), MK_SFC_CHAINS);
+	ck_assert_str_eq(
+		status_text,
+		"f 0/0; False TooMany: 1023 chains come before it, by priority and age: it "
+		"takes no flow; " BLOCKED);
+}
+END_TEST
+
+static void add_status(Suite *suite)
+{
+	TCase *tc = unit_case(suite, "status", setup_model, free_model);
+
+	tcase_add_loop_test(tc, test_status, 0, MK_ARRAY_SIZE(statuses));
+	tcase_add_test(tc, test_status_of_too_many);
+}
+
 UNIT_SUITE("node_sfc")
 {
 	TCase *tc = cni_case(suite, "node sfc");
@@ -428,4 +615,5 @@ UNIT_SUITE("node_sfc")
 	tcase_add_test(tc, test_nodes_unknown);
 	tcase_add_test(tc, test_none);
 	tcase_add_test(tc, test_number_of_gone);
+	add_status(suite);
 }

@@ -13,7 +13,8 @@
  * ready. SIGUSR2: an Event. SIGHUP: an Event, each time another. --bare: write no FILE after the
  * first list, for measurements. --wants: each byte of standard input chooses what is followed:
  * `p` policies and chains, `q` none, `o` the Pods of this node, `a` all Pods, `n` none, `f` function
- * pods, `g` none. */
+ * pods, `g` none. `s` and `b` say what the status of all chains is: their functions serve, or
+ * block. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -356,6 +357,23 @@ static void on_signal(uv_signal_t *handle, int number)
 	(void)handle;
 }
 
+static void say_status(void *ctx, const struct mk_chain *chain)
+{
+	const bool *serves = ctx;
+	struct mk_chain_status status = {
+		.namespace_ = chain->namespace_,
+		.name = chain->name,
+		.function_count = chain->function_count,
+		.accepted = { true, "Valid", "the chain is valid" },
+		.ready = { *serves, *serves ? "AllServing" : "Blocked", "as follow says" },
+	};
+
+	for (size_t i = 0; i < chain->function_count; i++)
+		status.functions[i] =
+			(struct mk_chain_function_status){ chain->functions[i].name, *serves, 1 };
+	kube_chain_status(fx.kube, &status);
+}
+
 static void on_wants(uv_poll_t *handle, int status, int events)
 {
 	char byte = 0;
@@ -365,7 +383,9 @@ static void on_wants(uv_poll_t *handle, int status, int events)
 		uv_poll_stop(handle);
 		return;
 	}
-	if (byte == 'p' || byte == 'q')
+	if (byte == 's' || byte == 'b')
+		mk_model_each_chain(fx.model, say_status, &(bool){ byte == 's' });
+	else if (byte == 'p' || byte == 'q')
 		kube_want_policies(fx.kube, byte == 'p');
 	else if (byte == 'f' || byte == 'g')
 		kube_want_functions(fx.kube, byte == 'f');

@@ -155,7 +155,8 @@ def own_node_policy():
     account = objects()["ServiceAccount"]["metadata"]
     expect("policy", binding["spec"]["policyName"], policy["metadata"]["name"])
     rule = policy["spec"]["matchConstraints"]["resourceRules"][0]
-    granted_patches = {r for x in objects()["ClusterRole"]["rules"] if "patch" in x["verbs"] for r in x["resources"]} - {"events"}
+    granted_patches = {r for x in objects()["ClusterRole"]["rules"] if "patch" in x["verbs"] for r in x["resources"]} - {"events"} - \
+        {"servicefunctionchains/status"}  # a chain is of no node
     expect("resources", set(rule["resources"]), granted_patches)
     expect("a PATCH is an", rule["operations"], ["UPDATE"])
     expect("whose requests", policy["spec"]["matchConditions"][0]["expression"],
@@ -286,7 +287,7 @@ def chain_resource():
     expect("name", crd["metadata"]["name"], "%s.%s" % (spec["names"]["plural"], spec["group"]))
     expect("kind", (chain()["apiVersion"], chain()["kind"]), ("%s/%s" % (spec["group"], version["name"]), spec["names"]["kind"]))
     expect("structural", is_structural(schema.of_chains()), True)
-    expect("columns", [c["name"] for c in version["additionalPrinterColumns"]], ["Priority", "Direction", "Age"])
+    expect("columns", [c["name"] for c in version["additionalPrinterColumns"]], ["Functions", "Ready", "Age", "Priority", "Direction"])
     rules = {"apiGroups": [spec["group"]], "resources": [spec["names"]["plural"]]}
     expect("edit", (edit["metadata"]["name"], edit["metadata"]["labels"]), ("monokube-chains-edit", crd["metadata"]["labels"]))
     expect("may edit", edit["rules"], [dict(rules, verbs=["get", "list", "watch", "create", "update", "patch", "delete"])])
@@ -326,6 +327,10 @@ def rights():
         server.settings(missing=missing)
         server.done("PATCH", "/api/v1/nodes/worker-1/status", {"status": {"conditions": [
             {"type": "NetworkUnavailable", "status": "True"}]}}, "application/strategic-merge-patch+json")
+        for node in server.done("GET", "/api/v1/nodes")["items"]:  # it is this node's turn to write statuses
+            if node["metadata"]["name"] != "worker-1":
+                server.done("DELETE", "/api/v1/nodes/" + node["metadata"]["name"])
+        server.done("POST", "/apis/networking.monokube.io/v1alpha1/namespaces/%s/servicefunctionchains" % chain()["metadata"]["namespace"], chain())
         client = Follow(server, "--node", "worker-1", "--event-again-ms", "1", "--wants").listed()
         client.wants("pa")
         client.logs("API server version=")
@@ -338,6 +343,9 @@ def rights():
         wait("watches", lambda: server.asked("/services", watch="1") and server.asked("/servicecidrs", watch="1"))
         wait("watches of policies", lambda: all(server.asked(what, watch="1") for what in (
             "/pods", "/namespaces", "/networkpolicies", "/clusternetworkpolicies", "/servicefunctionchains")))
+        wait("the chain", lambda: any(line.startswith("chain ") for line in client.dump()))
+        client.wants("s")
+        wait("the status of the chain", lambda: server.asked("/%s/status" % chain()["metadata"]["name"]))
         client.stop()
         asked |= {verb_of(e) for e in server.log() if e["agent"] == "monokube"}
         server.stop()

@@ -15,6 +15,7 @@ from objects import streams  # noqa: E402
 PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"
 POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
 CHAINS = "/apis/networking.monokube.io/v1alpha1/servicefunctionchains"
+ONE_CHAIN = "/apis/networking.monokube.io/v1alpha1/namespaces/shop/servicefunctionchains/%s"
 CLUSTER_POLICIES = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies"
 KINDS = ("pod ", "namespace ", "policy ", "chain ", "function ")
 OWN, OTHER = "worker-1", "worker-2"
@@ -68,7 +69,7 @@ def set_ready(server, name, ready):
 
 
 def start(server, letters, *args):
-    client = Follow(server, "--node", OWN, "--wants", *args).listed()
+    client = Follow(server, *(args if "--node" in args else ("--node", OWN) + args), "--wants").listed()
     known(client, ALL)  # of nothing
     client.lines.clear()
     client.wants(letters)
@@ -295,6 +296,169 @@ def chains_come_and_go():
     holds(client, "policy shop/one", "chain shop/out 0 fw")
 
 
+def only_own_node(server):
+    """It is this node's turn to write at once."""
+    for node in server.done("GET", "/api/v1/nodes")["items"]:
+        if node["metadata"]["name"] != OWN:
+            server.done("DELETE", "/api/v1/nodes/" + node["metadata"]["name"])
+
+
+def chain_of(server, name="out"):
+    return server.done("GET", ONE_CHAIN % name)
+
+
+def conditions(server, name="out"):
+    return {c["type"]: c for c in chain_of(server, name).get("status", {}).get("conditions", [])}
+
+
+def ready_is(server, reason, name="out"):
+    return wait("Ready is " + reason, lambda: conditions(server, name).get("Ready", {}).get("reason") == reason and
+                conditions(server, name))
+
+
+def status_writes(server):
+    return [e for e in server.log() if e["method"] == "PATCH" and e["path"].endswith("/status") and "/servicefunctionchains/" in e["path"]]
+
+
+def chain_events(server):
+    return sorted((e["type"], e["reason"], e["involvedObject"].get("kind"), e["involvedObject"]["name"])
+                  for e in server.done("GET", "/api/v1/namespaces/shop/events")["items"])
+
+
+def status_of_chains():
+    """the status of a chain is written once, and again only if it changes; a change of Ready is an Event on the chain"""
+    server = Server()
+    only_own_node(server)
+    add_chain(server, "out")
+    client = start(server, "p")
+    holds(client, "chain shop/out 0 fw")
+    client.wants("s")
+    have = ready_is(server, "AllServing")
+    expect("Accepted", (have["Accepted"]["status"], have["Accepted"]["reason"]), ("True", "Valid"))
+    status = chain_of(server)["status"]
+    expect("status", (status["observedGeneration"], status["summary"], status["functions"]),
+           (1, "fw 1/1", [{"name": "fw", "ready": 1, "total": 1}]))
+    server.patch(ONE_CHAIN % "out", {"spec": {"priority": 7}})
+    wait("the next generation", lambda: chain_of(server)["status"]["observedGeneration"] == 2)
+    expect("time of Ready", conditions(server)["Ready"]["lastTransitionTime"], have["Ready"]["lastTransitionTime"])
+    client.wants("b")
+    expect("blocked", ready_is(server, "Blocked")["Ready"]["status"], "False")
+    expect("writes", [e["status"] for e in status_writes(server)], [200] * 3)
+    wait("two Events", lambda: len(chain_events(server)) == 2)
+    expect("Events", chain_events(server), [("Normal", "AllServing", "ServiceFunctionChain", "out"),
+                                            ("Warning", "Blocked", "ServiceFunctionChain", "out")])
+
+
+def status_of_others():
+    """what others wrote into the status: conditions of other types stay, and a wrong one is written again once"""
+    server = Server()
+    only_own_node(server)
+    add_chain(server, "out")
+    path = ONE_CHAIN % "out/status"
+    other = {"type": "Audited", "status": "True", "reason": "Seen", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    server.patch(path, {"status": {"conditions": [other]}})
+    client = start(server, "p")
+    holds(client, "chain shop/out 0 fw")
+    client.wants("s")
+    expect("the other's condition", ready_is(server, "AllServing")["Audited"], other)
+    server.patch(path, {"status": {"summary": "wrong"}})
+    client.wants("b")
+    ready_is(server, "Blocked")
+    expect("summary", chain_of(server)["status"]["summary"], "fw 0/1")
+    writes = len(status_writes(server))
+    server.patch(path, {"status": {"summary": "wrong"}})
+    add_chain(server, "more")
+    holds(client, "chain shop/out 0 fw", "chain shop/more 0 fw")
+    client.wants("b")
+    ready_is(server, "Blocked", "more")
+    expect("what another one insists on", chain_of(server)["status"]["summary"], "wrong")
+    expect("writes", len(status_writes(server)), writes + 2)  # the test's, and that of `more`
+
+
+def status_of_a_bad_chain():
+    """a chain that makes no sense is not accepted, with field and value; its last good version stays in force"""
+    server = Server()
+    only_own_node(server)
+    add_chain(server, "out")
+    client = start(server, "p")
+    holds(client, "chain shop/out 0 fw")
+    client.wants("s")
+    ready_is(server, "AllServing")
+    bad = {"peers": [{"ipBlock": {"cidr": "1::2::3/64"}}]}
+    server.patch(ONE_CHAIN % "out", {"spec": {"traffic": bad}})
+    add_chain(server, "new", traffic=dict(bad, podSelector={}, direction="Egress"))
+    for name, ready in (("out", "AllServing"), ("new", "NotAccepted")):
+        wait(name + " is not accepted", lambda of=name: conditions(server, of).get("Accepted", {}).get("status") == "False")
+        accepted = conditions(server, name)["Accepted"]
+        expect("reason", accepted["reason"], "Invalid")
+        expect("field and value", "spec.traffic.peers[0].ipBlock.cidr" in accepted["message"] and "1::2::3/64" in accepted["message"], True)
+        expect("Ready of " + name, conditions(server, name)["Ready"]["reason"], ready)
+    server.patch(ONE_CHAIN % "out", {"spec": {"traffic": {"peers": None}}})
+    wait("accepted again", lambda: conditions(server)["Accepted"]["status"] == "True")
+
+
+def who_writes_the_status():
+    """of agents on all nodes one writes at once; without it the next one does"""
+    server = Server()
+    add_chain(server, "out")
+    names = [n["metadata"]["name"] for n in server.done("GET", "/api/v1/nodes")["items"]]
+    clients = {name: start(server, "p", "--node", name) for name in names}
+    for client in clients.values():
+        holds(client, "chain shop/out 0 fw")
+        client.wants("s")
+    ready_is(server, "AllServing")
+    expect("writes", [e["status"] for e in status_writes(server)], [200])
+    hosts = [e["source"]["host"] for e in wait("an Event", lambda: server.done("GET", "/api/v1/namespaces/shop/events")["items"])]
+    expect("Events", len(hosts), 1)
+    clients.pop(hosts[0]).stop()
+    for client in clients.values():
+        client.wants("b")
+    ready_is(server, "Blocked")
+    wait("the next writer's Event", lambda: len(server.done("GET", "/api/v1/namespaces/shop/events")["items"]) == 2)
+
+
+def not_ready():
+    """the agent of a node that is not Ready writes no status"""
+    server = Server()
+    names = [n["metadata"]["name"] for n in server.done("GET", "/api/v1/nodes")["items"]]
+    for name in names[1:]:
+        server.patch("/api/v1/nodes/%s/status" % name, {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
+    chains = ["c%d" % i for i in range(8)]  # each has its own order of nodes
+    for chain in chains:
+        add_chain(server, chain)
+    for name in names:
+        client = start(server, "p", "--node", name)
+        holds(client, *("chain shop/%s 0 fw" % c for c in chains))
+        client.wants("s")
+    for chain in chains:
+        ready_is(server, "AllServing", chain)
+    wait("Events", lambda: len(server.done("GET", "/api/v1/namespaces/shop/events")["items"]) == len(chains))
+    expect("who wrote", {e["source"]["host"] for e in server.done("GET", "/api/v1/namespaces/shop/events")["items"]}, {names[0]})
+
+
+def refused_status():
+    """conflicts, a server that is away and an old ClusterRole: written when it works, with one line that has the remedy"""
+    server = Server()
+    only_own_node(server)
+    add_chain(server, "out")
+    client = start(server, "p")
+    holds(client, "chain shop/out 0 fw")
+    server.faults({"match": {"method": "PATCH", "target": "/servicefunctionchains/"}, "status": 503, "times": 1})
+    client.wants("s")
+    ready_is(server, "AllServing")
+    server.faults({"match": {"method": "PATCH", "target": "/servicefunctionchains/"}, "status": 403, "times": 1000})
+    client.wants("b")
+    client.logs("patch on servicefunctionchains/status")
+    client.wants("s")
+    client.wants("b")
+    server.faults()
+    add_chain(server, "more")
+    holds(client, "chain shop/out 0 fw", "chain shop/more 0 fw")
+    client.wants("s")
+    ready_is(server, "AllServing", "more")
+    expect("lines of the log", client.said().count("refuses its status"), 1)
+
+
 def function_pods():
     """function pods of all nodes, by label, and whether they are ready"""
     server = Server()
@@ -423,4 +587,5 @@ def check_compares():
 
 if __name__ == "__main__":
     sys.exit(run([nothing_is_wanted, policies, own_pods, all_pods, one_report_per_change, moves, moves_while_a_watch_lags,
-                  older_server, crd_comes_and_goes, chains, chains_come_and_go, function_pods, function_pods_in_all_lists, one_404_is_no_deletion, denied, one_bad_object, check_compares]))
+                  older_server, crd_comes_and_goes, chains, chains_come_and_go, status_of_chains, status_of_others,
+                  status_of_a_bad_chain, who_writes_the_status, not_ready, refused_status, function_pods, function_pods_in_all_lists, one_404_is_no_deletion, denied, one_bad_object, check_compares]))

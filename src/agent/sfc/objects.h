@@ -24,7 +24,13 @@ mk_must_check int objects_get(struct sfc_objects *objects, const struct mk_core 
 			      struct mk_error *err);
 void objects_release(struct sfc_objects *objects);
 
-/* tell.c: write file `chains.json` in @state_dir for the command line, */
+/* tell.c: say what the status of each chain should be, as all agents do. @say must not change the
+ * model. */
+mk_must_check int objects_status(const struct sfc_objects *objects, const struct mk_model *model,
+				 void (*say)(void *ctx, const struct mk_chain_status *status),
+				 void *ctx, struct mk_error *err);
+
+/* Write file `chains.json` in @state_dir for the command line, */
 mk_must_check int objects_write(const struct sfc_objects *objects, const struct mk_sfc *sfc,
 				const char *state_dir, struct mk_error *err);
 /* and log what an operator must know, once per text. */

@@ -66,6 +66,11 @@ void mk_node_sfc_changed(struct mk_node_sfc *sfc)
 	mk_core_schedule(sfc->node->core, 0);
 }
 
+void mk_node_sfc_describe_again(struct mk_node_sfc *sfc)
+{
+	sfc->described = false;
+}
+
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 static struct mk_sfc_sync *sync_of(const struct mk_family *family)
@@ -280,6 +285,12 @@ int mk_node_sfc_reconcile(struct mk_node_sfc *sfc, struct mk_error *err)
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
+/* For objects_status(). */
+static void say_status(void *ctx, const struct mk_chain_status *status)
+{
+	mk_source_chain_status(ctx, status);
+}
+
 int mk_node_sfc_describe(struct mk_node_sfc *sfc, struct mk_error *err)
 {
 	struct sfc_objects objects;
@@ -289,6 +300,9 @@ int mk_node_sfc_describe(struct mk_node_sfc *sfc, struct mk_error *err)
 		return 0;
 	ret = compile(sfc, &objects, err)
 		      ?: objects_write(&objects, sfc->sfc, sfc->node->core->config.state_dir, err);
+	if (ret == 0)
+		ret = objects_status(&objects, sfc->node->core->model, say_status,
+				     sfc->node->core->source, err);
 	objects_release(&objects);
 	sfc->described = ret == 0;
 	return ret;

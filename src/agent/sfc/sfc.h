@@ -36,11 +36,15 @@ void mk_node_sfc_release(struct mk_node_sfc *sfc);
 /* A chain or a function pod changed. */
 void mk_node_sfc_changed(struct mk_node_sfc *sfc);
 
+/* A Namespace or a Node changed, which the status of chains may name. */
+void mk_node_sfc_describe_again(struct mk_node_sfc *sfc);
+
 /* Bring the tables to what chains, function pods, ports and the overlay say, if something changed,
  * and let policies look at the chains' numbers. Nothing is written before all of these have been
  * listed. */
 mk_must_check int mk_node_sfc_reconcile(struct mk_node_sfc *sfc, struct mk_error *err);
-/* Write the command line's file, if something changed. With thousands of function pods this takes
+/* Write the command line's file, and say what the status of each chain should be, if something
+ * changed. With thousands of function pods this takes
  * longer than the tables, so it does not hold them up. */
 mk_must_check int mk_node_sfc_describe(struct mk_node_sfc *sfc, struct mk_error *err);
 /* Free the numbers of what is gone and in no path. Policies that are not up to date may still name

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What people learn of chains: the file that the command line reads, and the log. */
+/* What people learn of chains: the file that the command line reads, the log, and the status of the
+ * objects. The status follows only from objects that every agent has, so all agents agree on it.
+ * What the tables of this node have does not count. */
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 
 #include "agent/sfc/objects.h"
 #include "base/log.h"
 #include "base/state_file.h"
 
 #define VERSION 1
+#define NAMES	5 /* of namespaces, in a message */
 
 static const char *const state_names[MK_SFC_POD_STATES] = {
 	[MK_SFC_POD_UNUSED] = "in no chain",
@@ -193,4 +197,244 @@ void objects_say(const struct sfc_objects *objects, struct sfc_said *said)
 	if (mk_is_news(&said->state, text))
 		mk_log_info("%s", text);
 	say_lacks(objects, said);
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+/* The pods of one function. */
+struct tally {
+	char key[2 * MK_OBJECT_NAME_SIZE]; /* NAMESPACE/FUNCTION */
+	unsigned int ready, total;
+	unsigned int usable; /* also those that get flows only if no other one serves */
+	UT_hash_handle hh;
+};
+
+static void key_of(const char *namespace_, const char *function, char *key)
+{
+	snprintf(key, 2 * MK_OBJECT_NAME_SIZE, "%s/%s", namespace_, function);
+}
+
+static struct tally *find(struct tally *all, const char *namespace_, const char *function)
+{
+	char key[2 * MK_OBJECT_NAME_SIZE];
+	struct tally *tally;
+
+	key_of(namespace_, function, key);
+	HASH_FIND_STR(all, key, tally);
+	return tally;
+}
+
+static int add_function(struct tally **all, const char *namespace_, const char *function,
+			struct mk_error *err)
+{
+	struct tally *tally;
+
+	if (find(*all, namespace_, function))
+		return 0;
+	tally = calloc(1, sizeof(*tally));
+	if (!tally)
+		return mk_error_errno(err, ENOMEM, "status of chains");
+	key_of(namespace_, function, tally->key);
+	HASH_ADD_STR(*all, key, tally);
+	return 0;
+}
+
+static void release(struct tally **all)
+{
+	struct tally *tally, *next;
+
+	HASH_ITER(hh, *all, tally, next) {
+		HASH_DEL(*all, tally);
+		free(tally);
+	}
+}
+
+static void count_pod(struct tally *all, const struct mk_model *model,
+		      const struct mk_function_pod *pod)
+{
+	struct tally *tally = find(all, pod->namespace_, pod->function);
+	bool usable = pod->ready && pod->asks_for_ports && pod->node_name &&
+		      mk_model_node(model, pod->node_name);
+
+	if (!tally || pod->finished)
+		return;
+	tally->total++;
+	tally->usable += usable;
+	tally->ready += usable && !pod->deleting && pod->weight > 0;
+}
+
+static int count(const struct sfc_objects *objects, const struct mk_model *model,
+		 struct tally **all, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < objects->chain_count; i++) {
+		const struct mk_chain *chain = objects->chains_of[i];
+
+		for (size_t j = 0; ret == 0 && j < chain->function_count; j++)
+			ret = add_function(all, chain->namespace_, chain->functions[j].name, err);
+	}
+	for (size_t i = 0; ret == 0 && i < objects->pod_count; i++)
+		count_pod(*all, model, &objects->pods_of[i]);
+	return ret;
+}
+
+/* Name the functions that have no usable pod, and @skips. Returns how many there are. */
+static size_t name_lacking(const struct mk_chain *chain, struct tally *all, bool skips, char *names,
+			   size_t size)
+{
+	size_t lacking = 0, used = 0;
+
+	*names = '\0';
+	for (size_t i = 0; i < chain->function_count && used < size; i++) {
+		const struct mk_chain_function *function = &chain->functions[i];
+
+		if (function->skips != skips ||
+		    find(all, chain->namespace_, function->name)->usable)
+			continue;
+		used += (size_t)snprintf(names + used, size - used, "%s%s", lacking++ ? ", " : "",
+					 function->name);
+	}
+	return lacking;
+}
+
+static void fill_ready(const struct mk_chain *chain, struct tally *all,
+		       struct mk_chain_condition *ready)
+{
+	char names[MK_CHAIN_MESSAGE_SIZE / 2];
+	size_t lacking = name_lacking(chain, all, false, names, sizeof(names));
+	bool blocks = lacking > 0;
+
+	if (!blocks)
+		lacking = name_lacking(chain, all, true, names, sizeof(names));
+	ready->holds = lacking == 0;
+	ready->reason = blocks ? "Blocked" : lacking ? "Skipped" : "AllServing";
+	if (lacking)
+		snprintf(ready->message, sizeof(ready->message),
+			 "no ready pod of function%s %s: %s", lacking > 1 ? "s" : "", names,
+			 blocks ? "the chain's packets are dropped" : "flows pass without it");
+	else
+		snprintf(ready->message, sizeof(ready->message), "every function has a ready pod");
+}
+
+/* Namespaces that the chain selects. */
+struct selected {
+	const struct mk_chain *chain;
+	bool takes; /* one that is the chain's own or consents */
+	const char *refusing[NAMES]; /* the first by name */
+	size_t count; /* of those that refuse, also without a name here */
+};
+
+static bool consents(const struct mk_namespace_object *space, const char *namespace_)
+{
+	for (size_t i = 0; i < space->labels.count; i++)
+		if (strcmp(space->labels.of[i].key, MK_CHAINED_BY_LABEL) == 0)
+			return strcmp(space->labels.of[i].value, namespace_) == 0;
+	return false;
+}
+
+/* Keep the first names: namespaces come in no particular order. */
+static void add_refusing(struct selected *selected, const char *name)
+{
+	size_t last = selected->count < NAMES ? selected->count : NAMES, at = last;
+
+	while (at > 0 && strcmp(name, selected->refusing[at - 1]) < 0)
+		at--;
+	selected->count++;
+	if (at == NAMES)
+		return;
+	for (size_t i = last < NAMES ? last : NAMES - 1; i > at; i--)
+		selected->refusing[i] = selected->refusing[i - 1];
+	selected->refusing[at] = name;
+}
+
+static void see_namespace(void *ctx, const struct mk_namespace_object *space)
+{
+	struct selected *selected = ctx;
+	const struct mk_chain *chain = selected->chain;
+
+	if (selected->takes || !mk_selector_matches(&chain->namespaces, &space->labels))
+		return;
+	if (strcmp(space->name, chain->namespace_) == 0 || consents(space, chain->namespace_))
+		selected->takes = true;
+	else
+		add_refusing(selected, space->name);
+}
+
+/* Returns true if the chain takes no pods because none of its namespaces consents. */
+static bool lacks_consent(const struct mk_chain *chain, const struct mk_model *model,
+			  struct mk_chain_condition *accepted)
+{
+	const struct mk_namespace_object *own = mk_model_namespace(model, chain->namespace_);
+	struct selected selected = { .chain = chain, .takes = !chain->has_namespaces };
+	size_t used;
+
+	if (own)
+		see_namespace(&selected, own);
+	if (!selected.takes)
+		mk_model_each_namespace(model, see_namespace, &selected);
+	if (selected.takes || selected.count == 0)
+		return false;
+	accepted->reason = "NoConsent";
+	used = (size_t)snprintf(
+		accepted->message, sizeof(accepted->message),
+		"no selected namespace has label " MK_CHAINED_BY_LABEL "=%s:", chain->namespace_);
+	for (size_t i = 0; i < selected.count && i < NAMES; i++)
+		used += (size_t)snprintf(accepted->message + used, sizeof(accepted->message) - used,
+					 "%s %s", i ? "," : "", selected.refusing[i]);
+	if (selected.count > NAMES)
+		snprintf(accepted->message + used, sizeof(accepted->message) - used,
+			 " and %zu more", selected.count - NAMES);
+	return true;
+}
+
+/* @index: the chain's place in the order of precedence. */
+static void fill_accepted(const struct mk_chain *chain, size_t index, const struct mk_model *model,
+			  struct mk_chain_condition *accepted)
+{
+	if (index >= MK_SFC_CHAINS - 1) {
+		accepted->reason = "TooMany";
+		snprintf(accepted->message, sizeof(accepted->message),
+			 "%d chains come before it, by priority and age: it takes no flow",
+			 MK_SFC_CHAINS - 1);
+		return;
+	}
+	accepted->holds = !lacks_consent(chain, model, accepted);
+	if (!accepted->holds)
+		return;
+	accepted->reason = "Valid";
+	snprintf(accepted->message, sizeof(accepted->message), "the chain is in force");
+}
+
+static void fill(const struct mk_chain *chain, struct tally *all, struct mk_chain_status *status)
+{
+	*status = (struct mk_chain_status){
+		.namespace_ = chain->namespace_,
+		.name = chain->name,
+		.function_count = chain->function_count,
+	};
+	for (size_t i = 0; i < chain->function_count; i++) {
+		const struct tally *of = find(all, chain->namespace_, chain->functions[i].name);
+
+		status->functions[i] = (struct mk_chain_function_status){ chain->functions[i].name,
+									  of->ready, of->total };
+	}
+}
+
+int objects_status(const struct sfc_objects *objects, const struct mk_model *model,
+		   void (*say)(void *ctx, const struct mk_chain_status *status), void *ctx,
+		   struct mk_error *err)
+{
+	struct mk_chain_status status;
+	struct tally *all = NULL;
+	int ret = count(objects, model, &all, err);
+
+	for (size_t i = 0; ret == 0 && i < objects->chain_count; i++) {
+		fill(objects->chains_of[i], all, &status);
+		fill_ready(objects->chains_of[i], all, &status.ready);
+		fill_accepted(objects->chains_of[i], i, model, &status.accepted);
+		say(ctx, &status);
+	}
+	release(&all);
+	return ret;
 }

@@ -27,10 +27,15 @@ void mk_report_ready(struct mk_report *report);
  * may have been created again. */
 void mk_report_node(struct mk_report *report, json_object *node);
 
-/* @reason is one word in CamelCase, @message a sentence. A repetition increases the Event's count,
- * at most once per event_again_ms (0: a minute). Only a few dozen different Events are kept; the
- * oldest is forgotten. */
-void mk_report_event(struct mk_report *report, bool warning, const char *reason,
-		     const char *message);
+/* What an Event is about. The caller's. */
+struct mk_report_object {
+	const char *api_version, *kind, *namespace_, *name, *uid;
+};
+
+/* @about NULL: this Node. @reason is one word in CamelCase, @message a sentence. A repetition
+ * increases the Event's count, at most once per event_again_ms (0: a minute). Only a few dozen
+ * different Events are kept; the oldest is forgotten. */
+void mk_report_event(struct mk_report *report, const struct mk_report_object *about, bool warning,
+		     const char *reason, const char *message);
 
 #endif

@@ -15,6 +15,8 @@
 
 struct mk_event {
 	bool warning;
+	char *about; /* involvedObject, as JSON; it has the namespace of the Event */
+	char *namespace_;
 	char *reason, *message;
 	char name[NAME_CHARS];
 	bool created; /* the server has it */
@@ -27,13 +29,20 @@ struct mk_event {
 
 static void send_next(uv_timer_t *timer);
 
+static void event_release(struct mk_event *event)
+{
+	free(event->about);
+	free(event->namespace_);
+	free(event->reason);
+	free(event->message);
+	free(event);
+}
+
 static void event_free(struct mk_report *report, struct mk_event *event)
 {
 	DL_DELETE(report->list, event);
 	report->event_count--;
-	free(event->reason);
-	free(event->message);
-	free(event);
+	event_release(event);
 }
 
 void report_events_free(struct mk_report *report)
@@ -75,24 +84,48 @@ static json_object *body_of_count(const struct mk_event *event)
 
 /* A Node has no namespace, so its Events are in `default`. The kubelet uses the Node's name as uid,
  * by which `kubectl describe node` finds Events. */
+static struct mk_report_object own_node(const struct mk_report *report)
+{
+	return (struct mk_report_object){
+		.kind = "Node",
+		.name = report->node_name,
+		.uid = report->node_name,
+	};
+}
+
+/* Returns the text of an involvedObject, which the caller frees; NULL: out of memory. */
+static char *involved_text(const struct mk_report_object *about)
+{
+	json_object *involved = json_object_new_object();
+	char *text;
+
+	if (about->api_version)
+		add_text(involved, "apiVersion", about->api_version);
+	add_text(involved, "kind", about->kind);
+	if (about->namespace_)
+		add_text(involved, "namespace", about->namespace_);
+	add_text(involved, "name", about->name);
+	add_text(involved, "uid", about->uid);
+	text = strdup(json_object_to_json_string_ext(involved, JSON_C_TO_STRING_PLAIN));
+	json_object_put(involved);
+	return text;
+}
+
 static json_object *body_of_event(const struct mk_report *report, const struct mk_event *event)
 {
 	json_object *body = body_of_count(event), *metadata = json_object_new_object();
-	json_object *involved = json_object_new_object(), *source = json_object_new_object();
+	json_object *source = json_object_new_object();
 	char first[MK_TIME_CHARS];
 
 	report_time(event->first, first);
 	add_text(metadata, "name", event->name);
-	add_text(metadata, "namespace", "default");
-	add_text(involved, "kind", "Node");
-	add_text(involved, "name", report->node_name);
-	add_text(involved, "uid", report->node_name);
+	add_text(metadata, "namespace", event->namespace_);
 	add_text(source, "component", "monokube");
 	add_text(source, "host", report->node_name);
 	add_text(body, "apiVersion", "v1");
 	add_text(body, "kind", "Event");
 	add(body, "metadata", metadata);
-	add(body, "involvedObject", involved);
+	add(body, "involvedObject", json_tokener_parse(event->about));
 	add(body, "source", source);
 	add_text(body, "type", event->warning ? "Warning" : "Normal");
 	add_text(body, "reason", event->reason);
@@ -143,7 +176,7 @@ static void event_done(void *ctx, const struct mk_http_result *result)
 static int send_event(struct mk_report *report, struct mk_event *event, struct mk_error *err)
 {
 	json_object *body = event->created ? body_of_count(event) : body_of_event(report, event);
-	char target[sizeof("/api/v1/namespaces/default/events/") + NAME_CHARS];
+	char target[sizeof("/api/v1/namespaces//events/") + 2 * NAME_CHARS];
 	struct mk_http_request request = { .method = event->created ? "PATCH" : "POST",
 					   .target = target,
 					   .content_type = event->created
@@ -153,7 +186,7 @@ static int send_event(struct mk_report *report, struct mk_event *event, struct m
 					   .done = event_done,
 					   .ctx = report };
 
-	snprintf(target, sizeof(target), "/api/v1/namespaces/default/events%s%s",
+	snprintf(target, sizeof(target), "/api/v1/namespaces/%s/events%s%s", event->namespace_,
 		 event->created ? "/" : "", event->created ? event->name : "");
 	request.body = json_object_to_json_string_ext(body, JSON_C_TO_STRING_PLAIN);
 	event->sending = event->count;
@@ -202,12 +235,14 @@ static void send_next(uv_timer_t *timer)
 
 /* ---- accepting Events ------------------------------------------------------------------------ */
 
-static struct mk_event *find(struct mk_report *report, const char *reason, const char *message)
+static struct mk_event *find(struct mk_report *report, const char *about, const char *reason,
+			     const char *message)
 {
 	struct mk_event *event;
 
 	DL_FOREACH(report->list, event)
-		if (strcmp(event->reason, reason) == 0 && strcmp(event->message, message) == 0)
+		if (strcmp(event->about, about) == 0 && strcmp(event->reason, reason) == 0 &&
+		    strcmp(event->message, message) == 0)
 			return event;
 	return NULL;
 }
@@ -221,22 +256,21 @@ static void forget_oldest(struct mk_report *report)
 	event_free(report, event);
 }
 
-static struct mk_event *event_new(struct mk_report *report, bool warning, const char *reason,
-				  const char *message)
+static struct mk_event *event_new(struct mk_report *report, const struct mk_report_object *about,
+				  const char *reason, const char *message)
 {
 	struct mk_event *event = calloc(1, sizeof(*event));
 
 	if (!event)
 		return NULL;
+	event->about = involved_text(about);
+	event->namespace_ = strdup(about->namespace_ ?: "default");
 	event->reason = strdup(reason);
 	event->message = strdup(message);
-	if (!event->reason || !event->message) {
-		free(event->reason);
-		free(event->message);
-		free(event);
+	if (!event->about || !event->namespace_ || !event->reason || !event->message) {
+		event_release(event);
 		return NULL;
 	}
-	event->warning = warning;
 	event->first = time(NULL);
 	name_event(report, event);
 	if (report->event_count == EVENTS_MAX)
@@ -246,18 +280,30 @@ static struct mk_event *event_new(struct mk_report *report, bool warning, const 
 	return event;
 }
 
-void mk_report_event(struct mk_report *report, bool warning, const char *reason,
-		     const char *message)
+/* Returns NULL without memory. */
+static struct mk_event *event_of(struct mk_report *report, const struct mk_report_object *about,
+				 const char *reason, const char *message)
 {
+	cleanup_free char *text = involved_text(about);
 	char cut[MESSAGE_CHARS];
 	struct mk_event *event;
 
+	if (!text)
+		return NULL;
 	snprintf(cut, sizeof(cut), "%s", message);
-	event = find(report, reason, cut);
-	if (!event)
-		event = event_new(report, warning, reason, cut);
+	event = find(report, text, reason, cut);
+	return event ? event : event_new(report, about, reason, cut);
+}
+
+void mk_report_event(struct mk_report *report, const struct mk_report_object *about, bool warning,
+		     const char *reason, const char *message)
+{
+	const struct mk_report_object node = own_node(report);
+	struct mk_event *event = event_of(report, about ? about : &node, reason, message);
+
 	if (!event)
 		return; /* out of memory: drop the Event */
+	event->warning = warning;
 	event->count++;
 	event->last = time(NULL);
 	if (mk_backoff_waits(&report->events.backoff))

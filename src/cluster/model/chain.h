@@ -67,6 +67,23 @@ struct mk_function_pod {
 	bool weight_is_wrong; /* its annotation makes no sense, so the weight is the default */
 };
 
+/* The status of a chain, as every agent computes it. */
+#define MK_CHAIN_MESSAGE_SIZE 1024
+struct mk_chain_condition {
+	bool holds;
+	const char *reason; /* one word in CamelCase */
+	char message[MK_CHAIN_MESSAGE_SIZE]; /* a sentence */
+};
+struct mk_chain_status {
+	const char *namespace_, *name; /* of the chain */
+	struct mk_chain_function_status {
+		const char *name;
+		unsigned int ready, total; /* function pods */
+	} functions[MK_SFC_FUNCTIONS]; /* as in the chain */
+	size_t function_count;
+	struct mk_chain_condition accepted, ready;
+};
+
 struct mk_model;
 
 /* Visit all, in no particular order. @visit must not change the model. */

@@ -34,8 +34,9 @@ static const char *const unused_of_cidrs[] = { "metadata.managedFields", "metada
 /* One annotation is read, MK_POLICY_MODE_ANNOTATION. */
 static const char *const unused_of_policies[] = { "metadata.managedFields", "metadata.labels",
 						  "status", NULL };
+/* The status is compared with the one that it should be. */
 static const char *const unused_of_chains[] = { "metadata.managedFields", "metadata.annotations",
-						"metadata.labels", "status", NULL };
+						"metadata.labels", NULL };
 static const char *const kept_of_namespaces[] = {
 	"apiVersion",	     "kind",	"metadata.resourceVersion",
 	"metadata.continue", "items",	"code",

@@ -143,6 +143,9 @@ class Store:
                          details={"name": name, "group": resource.group, "kind": resource.plural})
         meta.update(uid=str(uuid.uuid4()), resourceVersion=str(self.next_version()), creationTimestamp=now())
         obj["apiVersion"] = resource.api_version
+        if "monokube" in resource.group:
+            meta["generation"] = 1
+            obj.pop("status", None)
         self.default(resource, obj)
         resource.objects[key] = obj
         await self._record(resource, None, obj)
@@ -167,9 +170,13 @@ class Store:
             if fixed in before["metadata"]:
                 obj["metadata"][fixed] = before["metadata"][fixed]
         obj["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
+        if "generation" in before["metadata"]:
+            obj["metadata"]["generation"] = before["metadata"]["generation"]
         self.default(resource, obj)
         if obj == before:
             return before
+        if "generation" in before["metadata"]:
+            obj["metadata"]["generation"] = before["metadata"]["generation"] + (obj["spec"] != before["spec"])
         obj["metadata"]["resourceVersion"] = str(self.next_version())
         resource.objects[(namespace if resource.namespaced else "", name)] = obj
         await self._record(resource, before, obj)
