@@ -157,7 +157,8 @@ static void line_replica(const char *words)
 	replica.state = state[0] ? MK_SFC_LOST : MK_SFC_USABLE;
 	put_tag(id);
 	if (remote) {
-		fixture_mac(vtep, replica.vtep_mac);
+		if (strcmp(vtep, "0.0.0.0") != 0)
+			fixture_mac(vtep, replica.vtep_mac);
 		put("sfc_replicas", &id, &replica);
 		return;
 	}

@@ -361,6 +361,7 @@ static const struct {
 	{ "later", { .payload_bytes = 48, .id = 7 } },
 	{ "fits", { .packet_bytes = 1450 } },
 	{ "long", { .packet_bytes = 1451 } },
+	{ "whole", { .packet_bytes = 1451, .fragment = DF } },
 	{ "dies", { .ttl = 1 } },
 };
 

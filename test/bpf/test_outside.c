@@ -8,6 +8,7 @@
 #include "bpf/network.h"
 #include "bpf/run.h"
 #include "monokube/sfc.h"
+#include "rows.h"
 
 static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
 
@@ -299,6 +300,65 @@ START_TEST(test_carrier_of_another_vni)
 }
 END_TEST
 
+/* ---- packets of chains between nodes --------------------------------------------------------- */
+
+#define REPLICA 0x123456789aULL /* its tag; it is on the node of 10.18.0.2 */
+
+static const struct {
+	const char *name, *outer;
+	enum mk_sfc_carried carried;
+	uint64_t tag;
+	enum where where;
+} chain_carriers[] = {
+	{ "to a replica, of any node", "192.168.99.13:40000 > 192.168.99.11:4789", MK_SFC_TO, 77,
+	  TO_HOST },
+	{ "from a replica, of its node", "192.168.99.12:40000 > 192.168.99.11:4789", MK_SFC_FROM,
+	  REPLICA, TO_HOST },
+	{ "sent back, of the replica's node", "192.168.99.12:40000 > 192.168.99.11:4789",
+	  MK_SFC_BACK, REPLICA, TO_HOST },
+	{ "to a replica, of a stranger", "192.168.99.200:40000 > 192.168.99.11:4789", MK_SFC_TO, 77,
+	  DROPPED },
+	{ "from a replica, of a stranger", "192.168.99.200:40000 > 192.168.99.11:4789", MK_SFC_FROM,
+	  REPLICA, DROPPED },
+	{ "from a replica, of another node", "192.168.99.13:40000 > 192.168.99.11:4789",
+	  MK_SFC_FROM, REPLICA, DROPPED },
+	{ "sent back, of another node", "192.168.99.13:40000 > 192.168.99.11:4789", MK_SFC_BACK,
+	  REPLICA, DROPPED },
+	{ "from an unknown replica", "192.168.99.12:40000 > 192.168.99.11:4789", MK_SFC_FROM, 77,
+	  DROPPED },
+};
+
+static void know_replica(void)
+{
+	struct mk_sfc_replica replica = { .uid_hash = 0xabcd000000000000 | REPLICA,
+					  .state = MK_SFC_USABLE };
+	const uint64_t tag = REPLICA;
+	const uint32_t number = 3;
+
+	fixture_mac("10.18.0.2", replica.vtep_mac);
+	ck_assert_int_eq(row_update(fixture_map("sfc_replicas"), &number, &replica, 0), 0);
+	ck_assert_int_eq(row_update(fixture_map("sfc_tags"), &tag, &number, 0), 0);
+}
+
+START_TEST(test_carrier_of_chains)
+{
+	struct frame out, in = carrier(chain_carriers[_i].outer, "10.244.1.2:40000 > 10.0.0.3:53");
+	const struct mk_sfc_mac source = mk_sfc_mac_make(chain_carriers[_i].carried, MK_SFC_INSIDE,
+							 0, chain_carriers[_i].tag);
+	bool dropped = chain_carriers[_i].where == DROPPED;
+
+	know_nodes();
+	know_replica();
+	put_vni(&in, MK_SFC_VNI);
+	memcpy(in.byte + frame_l4(&in) + UDP_BYTES + VXLAN_BYTES + ETH_ALEN, &source,
+	       sizeof(source));
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == chain_carriers[_i].where, "%s",
+		      chain_carriers[_i].name);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_OVERLAY_STRANGER), dropped);
+	ck_assert_uint_eq(fixture_drops_total(), dropped);
+}
+END_TEST
+
 static const struct {
 	const char *name;
 	uint16_t fragment, payload_bytes;
@@ -518,6 +578,7 @@ BPF_SUITE("packets from outside")
 	tcase_add_loop_test(tcase, test_receivers_of_forged, 0, ROWS(carriers));
 	tcase_add_test(tcase, test_carrier_before_nodes_are_known);
 	tcase_add_test(tcase, test_carrier_of_another_vni);
+	tcase_add_loop_test(tcase, test_carrier_of_chains, 0, ROWS(chain_carriers));
 	tcase_add_loop_test(tcase, test_short_carrier, 0, ROWS(short_carriers));
 	tcase_add_test(tcase, test_carriers_port_of_service);
 	tcase_add_loop_test(tcase, test_shrinking, 0, ROWS(shrinkings));
