@@ -439,6 +439,19 @@ static __always_inline int is_single_host(const struct mk_addr *addr, __u8 hook)
 	return may_get_error(addr) && !is_uplink_broadcast(addr);
 }
 
+/* Translate the quoted packet back to what its sender has sent: it may have been rewritten before
+ * it was refused. An answer from outside was for this node's masquerade. Returns 0, or -1. */
+static __always_inline int translate_back(struct __sk_buff *skb, const struct chain_ctx *ctx,
+					  struct packet *pkt, __u8 *flags)
+{
+	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, flags))
+		return -1;
+	if ((ctx->hook != MK_HOOK_UPLINK && ctx->hook != MK_HOOK_FUNCTION) ||
+	    is_pod_range(&pkt->tuple.daddr))
+		return 0;
+	return icmp_error_translate(skb, NAT_SESSIONS, pkt, flags);
+}
+
 SEC("tc")
 int error(struct __sk_buff *skb)
 {
@@ -463,13 +476,11 @@ int error(struct __sk_buff *skb)
 	ret = packet_read(skb, &pkt);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
-	/* the packet may have been rewritten before it was refused: translate the quote back for
-	 * its sender */
 	next.flags = CHAIN_TRANSLATED | CHAIN_NEW_SOURCE | back_to_host(&ctx);
 	if (ctx.hook == MK_HOOK_HOST &&
 	    (mk_addr_is_loopback(&pkt.tuple.saddr) || is_host_address(&pkt.tuple.saddr)))
 		next.flags |= CHAIN_LOOPBACK; /* the host asked one of its own addresses */
-	if (icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &next.flags) ||
+	if (translate_back(skb, &ctx, &pkt, &next.flags) ||
 	    follow_partial(skb, &pkt, &quoted, &partial))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
 	return chain_next(skb, &next, &pkt, MK_PROG_ROUTER);

@@ -48,9 +48,10 @@ static __always_inline int read_arrival(struct __sk_buff *skb, struct arrival *f
 
 /* ---- to a replica of this node --------------------------------------------------------------- */
 
-/* The replica is not here. Send the packet back to its home, @pkt's chained pod's node. */
+/* Send the packet back to its home, the node of its chained pod. */
 static __always_inline int send_back(struct __sk_buff *skb, struct chain_ctx *ctx,
-				     const struct packet *pkt, const struct arrival *frame)
+				     const struct packet *pkt, const struct arrival *frame,
+				     enum mk_sfc_carried carried)
 {
 	struct mk_sfc_mac back = frame->mac;
 	struct mk_route home;
@@ -58,7 +59,7 @@ static __always_inline int send_back(struct __sk_buff *skb, struct chain_ctx *ct
 
 	if (find_home(skb, pkt, mk_sfc_mac_side(&back) == MK_SFC_INSIDE, &home))
 		return drop(skb, ctx->hook, MK_DROP_SFC_UNAVAILABLE, &pkt->tuple);
-	back.what |= MK_SFC_BACK << 2; /* MK_SFC_TO is 0 */
+	back.what |= carried << 2; /* MK_SFC_TO is 0 */
 	eth = packet_at(skb, 0, sizeof(*eth));
 	if (!eth)
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
@@ -73,15 +74,8 @@ static __always_inline void mac_of_pod(const struct mk_addr *addr, __u8 mac[ETH_
 	__builtin_memcpy(mac + 2, &addr->word[MK_ADDR_WORDS - 1], 4);
 }
 
-/* An answer to a host outside would quote what this host does not know: only home can translate. */
-static __always_inline int refuse_size(struct __sk_buff *skb, struct chain_ctx *ctx,
-				       const struct packet *pkt, const struct mk_link_set *links)
-{
-	if (!is_pod_range(&pkt->tuple.saddr))
-		return drop(skb, ctx->hook, MK_DROP_TOO_BIG, &pkt->tuple);
-	return answer_too_big(skb, ctx, pkt, links);
-}
-
+/* Take a packet into the replica's port. Only home can answer one that does not fit: the answer is
+ * translated as the flow is. */
 static __always_inline int to_replica(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      const struct packet *pkt, const struct arrival *frame)
 {
@@ -93,9 +87,9 @@ static __always_inline int to_replica(struct __sk_buff *skb, struct chain_ctx *c
 	struct ethhdr *eth;
 
 	if (!replica || !has_ports_here(replica))
-		return send_back(skb, ctx, pkt, frame);
+		return send_back(skb, ctx, pkt, frame, MK_SFC_BACK);
 	if (links && exceeds_port(skb, pkt, replica->mode, links))
-		return refuse_size(skb, ctx, pkt, links);
+		return send_back(skb, ctx, pkt, frame, MK_SFC_TOO_BIG);
 	pod = chained_pod(skb, pkt, side == MK_SFC_INSIDE);
 	mac_of_pod(&pod, pod_mac);
 	eth = packet_at(skb, 0, sizeof(*eth));
@@ -115,10 +109,12 @@ static __always_inline int take_up(struct __sk_buff *skb, struct chain_ctx *ctx,
 	const struct mk_sfc_port port = { .replica = frame->number,
 					  .side = mk_sfc_mac_side(&frame->mac) };
 	int is_back = mk_sfc_mac_carried(&frame->mac) == MK_SFC_BACK;
+	const struct mk_link_set *links = links_now();
 
-	if (!frame->replica || !is_remote(frame->replica) ||
-	    mk_sfc_mac_carried(&frame->mac) > MK_SFC_BACK)
+	if (!links || !frame->replica || !is_remote(frame->replica))
 		return drop(skb, ctx->hook, MK_DROP_SFC_NO_CHAIN, &pkt->tuple);
+	if (mk_sfc_mac_carried(&frame->mac) == MK_SFC_TOO_BIG)
+		return answer_too_big(skb, ctx, pkt, links);
 	if (is_back)
 		frame->replica->back_ms = clock_ms() ?: 1;
 	return from_function(skb, ctx, pkt, &port, is_back ? &frame->mac : NULL);

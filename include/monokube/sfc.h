@@ -121,14 +121,15 @@ enum mk_sfc_carried {
 	MK_SFC_TO, /* for the replica, by the port `side` */
 	MK_SFC_FROM, /* the replica has sent it, by the port `side` */
 	MK_SFC_BACK, /* as TO, sent back: the replica is not here */
+	MK_SFC_TOO_BIG, /* as TO, sent back: it does not fit the replica's port */
 };
 #define MK_SFC_VNI 2
 
 /* The source of such a frame: a local unicast MAC address. */
 struct mk_sfc_mac {
 	/* MK_SFC_MAC_LOCAL | enum mk_sfc_carried << 2 | enum mk_sfc_side << 4 | place << 5. The
-	 * place of TO and BACK: the low 3 bits of the replica's place in the path. Side and
-	 * direction of the packet show the rest. */
+	 * place: the low 3 bits of the replica's place in the path; side and direction of the
+	 * packet show the rest. FROM has none. */
 	__u8 what;
 	__u8 tag[5]; /* the low 40 bits of mk_sfc_replica.uid_hash, in network order */
 };
@@ -150,10 +151,10 @@ mk_sfc_mac_make(enum mk_sfc_carried carried, enum mk_sfc_side side, __u32 place,
 	return mac;
 }
 
-/* Return enum mk_sfc_carried; 3: no such frame. */
-static inline __attribute__((always_inline)) __u8 mk_sfc_mac_carried(const struct mk_sfc_mac *mac)
+static inline __attribute__((always_inline)) enum mk_sfc_carried
+mk_sfc_mac_carried(const struct mk_sfc_mac *mac)
 {
-	return mac->what >> 2 & 3;
+	return (enum mk_sfc_carried)(mac->what >> 2 & 3);
 }
 
 static inline __attribute__((always_inline)) enum mk_sfc_side

@@ -388,7 +388,7 @@ static void expect_same(enum mk_hook hook, const struct frame *in, const char *o
 /* The frame's source between nodes. */
 static void check_carried(const struct frame *out, enum mk_sfc_carried carried, char *outcome)
 {
-	static const char *const names[] = { "to", "home", "back" };
+	static const char *const names[] = { "to", "home", "back", "does-not-fit" };
 	char vtep[32], side[16], have[2][20], want[20], flow[160] = "";
 	unsigned replica, place = 0, used = 0;
 	struct mk_sfc_mac source;
@@ -423,6 +423,21 @@ static void expect_carried(enum mk_hook hook, const struct frame *in, enum mk_sf
 	CHECK(frame_ttl(out) == frame_ttl(in), "the TTL is %u", frame_ttl(out));
 }
 
+static void expect_told(enum mk_hook hook, const struct frame *in, const char *outcome,
+			struct frame *out)
+{
+	char source[48], type[8], sender[48], came[128], want[256];
+	const char *what = "";
+
+	CHECK(sscanf(outcome, "%47s %7s", source, type) == 2, "bad outcome");
+	snprintf(came, sizeof(came), "%s", frame_flow(in));
+	CHECK(sscanf(came, "%*s %47[^:]", sender) == 1, "no flow");
+	snprintf(want, sizeof(want), "icmp-error %s > %s %s [%s]", source, sender, type, came);
+	CHECK(fixture_send(hook, in, out) != DROPPED, "dropped, among%s", policy_why(hook));
+	CHECK(strcmp(frame_flow(out), want) == 0, "left as %s", frame_flow(out));
+	CHECK(frame_checksums_right(out, &what), "wrong %s", what);
+}
+
 bool chains_expect(enum mk_hook hook, const struct frame *in, char *outcome, struct frame *out)
 {
 	if (strncmp(outcome, "into ", 5) == 0)
@@ -435,6 +450,10 @@ bool chains_expect(enum mk_hook hook, const struct frame *in, char *outcome, str
 		expect_carried(hook, in, MK_SFC_FROM, outcome + 5, out);
 	else if (strncmp(outcome, "back ", 5) == 0)
 		expect_carried(hook, in, MK_SFC_BACK, outcome + 5, out);
+	else if (strncmp(outcome, "does-not-fit ", 13) == 0)
+		expect_carried(hook, in, MK_SFC_TOO_BIG, outcome + 13, out);
+	else if (strncmp(outcome, "told ", 5) == 0)
+		expect_told(hook, in, outcome + 5, out);
 	else
 		return false;
 	return true;
@@ -481,7 +500,7 @@ static void line_from(char *rest)
 }
 
 /* A frame of another node about a replica, whose place is in the line if @has_place. */
-static void by_overlay(unsigned carried, bool has_place, const char *vtep, char *rest)
+static void by_overlay(enum mk_sfc_carried carried, bool has_place, const char *vtep, char *rest)
 {
 	unsigned replica, place = 0;
 	struct mk_sfc_mac source;
@@ -498,8 +517,7 @@ static void by_overlay(unsigned carried, bool has_place, const char *vtep, char 
 	outcome = rest + 2;
 	if (rest[0] != '=')
 		frame = policy_frame(rest, &outcome);
-	source = mk_sfc_mac_make((enum mk_sfc_carried)carried, side_of(side), place,
-				 uid_hash_of(replica));
+	source = mk_sfc_mac_make(carried, side_of(side), place, uid_hash_of(replica));
 	memcpy(frame.byte + 6, &source, sizeof(source));
 	fixture_mac(vtep, frame.byte);
 	fixture_function_entry(MK_ENTRY_SFC_OVERLAY);
@@ -533,8 +551,8 @@ bool chains_line(const char *word, char *rest)
 		by_overlay(MK_SFC_BACK, true, OWN_VTEP, rest);
 	else if (strcmp(word, "stray") == 0)
 		by_overlay(MK_SFC_FROM, false, "10.18.0.9", rest);
-	else if (strcmp(word, "odd") == 0)
-		by_overlay(3, false, OWN_VTEP, rest);
+	else if (strcmp(word, "too-big") == 0)
+		by_overlay(MK_SFC_TOO_BIG, true, OWN_VTEP, rest);
 	else if (strcmp(word, "later") == 0)
 		line_later(rest);
 	else if (strcmp(word, "no-mksfc") == 0)

@@ -16,7 +16,7 @@
  *	returns N SIDE [FLOW [KIND]] = OUTCOME	.. that the replica of another node has sent
  *	sent-back N SIDE PLACE [FLOW [KIND]] = OUTCOME	.. for the replica, which is not there
  *	stray N SIDE [FLOW [KIND]] = OUTCOME	.. as `returns`, in a frame for another node
- *	odd N SIDE [FLOW [KIND]] = OUTCOME	.. in a frame that carries nothing known
+ *	too-big N SIDE PLACE [FLOW [KIND]] = OUTCOME	.. for the replica, whose port it does not fit
  *	later N MS			so much time has passed since a packet of N was sent back
  *	paths N				the entries of map sfc_paths
  *	lose-paths			they are lost
@@ -34,7 +34,9 @@
  *	same M				into the replica of all packets of mark M
  *	to VTEP N SIDE PLACE [FLOW]	to the replica, on the node of VTEP
  *	home VTEP N SIDE [FLOW]		from the replica, to the home of its flow
- *	back VTEP N SIDE PLACE [FLOW]	the replica is not here: back to the home of its flow */
+ *	back VTEP N SIDE PLACE [FLOW]	the replica is not here: back to the home of its flow
+ *	does-not-fit VTEP N SIDE PLACE [FLOW]	.. the packet does not fit its port
+ *	told SOURCE TYPE		an ICMP error to the sender, about the packet as it came */
 #ifndef MK_TEST_CHAINS_H
 #define MK_TEST_CHAINS_H
 
