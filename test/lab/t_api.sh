@@ -240,6 +240,56 @@ real_kubectl()
 	wait_for 5 is_silent 10.96.66.4:81
 }
 
+# ---- the status of chains
+
+# It takes no pod of the lab.
+chain_object()
+{
+	cat <<-END
+		---
+		apiVersion: networking.monokube.io/v1alpha1
+		kind: ServiceFunctionChain
+		metadata: {name: egress, namespace: inspection}
+		spec: {traffic: {podSelector: {}, direction: Egress}, functions: [{name: firewall}]}
+	END
+}
+function_pod_object()
+{
+	cat <<-END
+		---
+		apiVersion: v1
+		kind: Pod
+		metadata:
+		  name: firewall-1
+		  namespace: inspection
+		  labels: {networking.monokube.io/function: firewall}
+		  annotations: {networking.monokube.io/function-ports: Bridged}
+		spec: {nodeName: node2}
+		status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
+	END
+}
+
+# chain_says SUMMARY ACCEPTED READY: reasons of the conditions
+chain_says()
+{
+	expect_eq "status of the chain" "$*" "$(lab api get /apis/networking.monokube.io/v1alpha1/namespaces/inspection/servicefunctionchains/egress |
+		jq -r '.status | [.summary, (.conditions[] | .reason)] | join(" ")')"
+}
+chain_events() { lab api get /api/v1/namespaces/inspection/events | jq -r '[.items[] | .involvedObject.kind + " " + .reason] | sort | join(", ")'; }
+has_chain_events() { expect_eq "Events of the chain" "$*" "$(chain_events)"; }
+
+chain_has_status()
+{
+	chain_object | apply chain
+	wait_for 10 chain_says "firewall 0/0" Valid Blocked
+	function_pod_object | apply function
+	wait_for 10 chain_says "firewall 1/1" Valid AllServing
+	wait_for 10 has_chain_events "ServiceFunctionChain AllServing, ServiceFunctionChain Blocked"
+	lab delete function.yaml
+	wait_for 10 chain_says "firewall 0/0" Valid Blocked
+	lab delete chain.yaml
+}
+
 # ---- what makes no sense
 
 # nothing_suffers COMMAND...: web is served by the same entries before and after
@@ -566,6 +616,7 @@ check "healthCheckNodePort is answered, network programming latency measured" he
 check "a new Node's route, neighbour and FDB entry come and go" node_comes_and_goes
 check "two Nodes with one pod CIDR: the first keeps it, and an Event" node_collides
 check "a ServiceCIDR is routed; one that cannot be is an Event" nothing_suffers range_comes_and_goes
+check "a chain has a status, and Events" nothing_suffers chain_has_status
 if command -v kubectl >/dev/null; then
 	check "kubectl apply and delete: Service, EndpointSlice, Node" real_kubectl
 else
