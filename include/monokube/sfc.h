@@ -14,16 +14,19 @@
 
 #include "abi.h"
 
-#define MK_SFC_CHAINS	      1024
-#define MK_SFC_FUNCTIONS      8 /* of a chain */
-#define MK_SFC_FUNCTIONS_ALL  1024
-#define MK_SFC_REPLICAS	      4096
-#define MK_SFC_PORTS	      (2 * 1024)
-#define MK_SFC_SLOTS	      1021 /* of a function; a prime, for Maglev */
-#define MK_SFC_PATHS	      65535
-#define MK_SFC_PATH_PROBES    8
-#define MK_SFC_PATH_FUNCTIONS (2 * MK_SFC_FUNCTIONS)
-#define MK_SFC_BACK_MS	      1000 /* for so long a replica that was not there gets no packets */
+#define MK_SFC_CHAINS		 1024
+#define MK_SFC_FUNCTIONS	 8 /* of a chain */
+#define MK_SFC_FUNCTIONS_ALL	 1024
+#define MK_SFC_REPLICAS		 4096
+#define MK_SFC_PORTS		 (2 * 1024)
+#define MK_SFC_SLOTS		 1021 /* of a function; a prime, for Maglev */
+#define MK_SFC_PATHS		 65535
+#define MK_SFC_PATH_PROBES	 8
+#define MK_SFC_PATH_FUNCTIONS	 (2 * MK_SFC_FUNCTIONS)
+#define MK_SFC_LOCAL_WEIGHT	 16 /* of a function, without localWeight */
+#define MK_SFC_LOCAL_WEIGHT_MAX	 256
+#define MK_SFC_LOCAL_WEIGHT_MASK 0x1ffULL
+#define MK_SFC_BACK_MS		 1000 /* for so long a replica that was not there gets no packets */
 
 /* How a function pod handles the frames of its ports. */
 enum mk_port_mode {
@@ -62,7 +65,8 @@ _Static_assert(sizeof(struct mk_sfc_chain) == 48, "map value ABI");
  * this node another weight (localWeight) have an entry of their own. One update replaces all. No
  * entry, or a slot with 0: no replica serves. */
 struct mk_sfc_function {
-	/* of namespace, name and localWeight: the agent recognises it after a restart */
+	/* A hash of namespace and name, with the localWeight in MK_SFC_LOCAL_WEIGHT_MASK: the agent
+	 * recognises it after a restart. */
 	__u64 name_hash;
 	__u16 replica[MK_SFC_SLOTS]; /* by hash of the flow: key in map sfc_replicas */
 	__u16 pad[3];

@@ -69,35 +69,72 @@ static uint16_t step(struct permutation *permutation, uint32_t slots)
 	return slot;
 }
 
-static void fill(uint16_t *table, uint32_t slots, const uint16_t *order,
-		 struct permutation *permutations, size_t count, bool *taken)
+static uint64_t largest(const uint32_t *weights, size_t count)
 {
-	for (uint32_t filled = 0; count > 0 && filled < slots; filled++) {
-		size_t turn = filled % count;
-		uint16_t slot;
+	uint64_t max = 1;
 
-		do
-			slot = step(&permutations[turn], slots);
-		while (taken[slot]);
-		taken[slot] = true;
-		table[slot] = order[turn];
-	}
+	for (size_t i = 0; weights && i < count; i++)
+		if (weights[i] > max)
+			max = weights[i];
+	return max;
 }
 
-/* Fill @table, where the elements @order have these hashes. @count may be 0. */
+/* Does an element of @weight, which has @slots slots, take one in this round? The one with the
+ * largest weight does in each round; another one when its share, rounded, is one more (Envoy's
+ * maglev_lb.cc does so, but rounds up). */
+static bool takes(uint64_t round, uint64_t weight, uint64_t max, uint64_t slots)
+{
+	return 2 * round * weight >= max * (2 * slots + 1);
+}
+
+/* The elements, in their order. */
+struct elements {
+	struct permutation *permutations;
+	uint32_t *weights; /* NULL: all have the same */
+	uint32_t *slots; /* that each has */
+	size_t count;
+};
+
+static void fill(uint16_t *table, uint32_t slots, const uint16_t *order, struct elements *of,
+		 bool *taken)
+{
+	uint64_t max = largest(of->weights, of->count);
+	uint32_t filled = 0;
+
+	for (uint64_t round = 1; of->count > 0 && filled < slots; round++)
+		for (size_t i = 0; i < of->count && filled < slots; i++) {
+			uint16_t slot;
+
+			if (!takes(round, of->weights ? of->weights[i] : 1, max, of->slots[i]))
+				continue;
+			do
+				slot = step(&of->permutations[i], slots);
+			while (taken[slot]);
+			taken[slot] = true;
+			table[slot] = order[i];
+			of->slots[i]++;
+			filled++;
+		}
+}
+
+/* Fill @table, where the elements @order have these hashes and weights. @count may be 0. */
 static int fill_by_hash(uint16_t *table, uint32_t slots, const uint16_t *order,
-			const uint64_t *hashes, size_t count)
+			const uint64_t *hashes, const uint32_t *weights, size_t count)
 {
 	cleanup_free struct permutation *permutations = calloc(count + 1, sizeof(*permutations));
+	cleanup_free uint32_t *ordered = weights ? calloc(count + 1, sizeof(*ordered)) : NULL;
+	cleanup_free uint32_t *has = calloc(count + 1, sizeof(*has));
 	cleanup_free bool *taken = calloc(slots, sizeof(*taken));
+	struct elements of = { permutations, ordered, has, count };
 
-	if (!permutations || !taken)
+	if (!permutations || !has || !taken || (weights && !ordered))
 		return -ENOMEM;
-	if (count > slots)
-		count = slots;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		permutations[i] = permutation_of(hashes[order[i]], slots);
-	fill(table, slots, order, permutations, count, taken);
+		if (weights)
+			ordered[i] = weights[order[i]];
+	}
+	fill(table, slots, order, &of, taken);
 	return 0;
 }
 
@@ -113,7 +150,8 @@ uint16_t *mk_maglev_new(uint32_t slots, const struct mk_service_backend *backend
 	}
 	if (order && table)
 		qsort_r(order, count, sizeof(*order), compare, (void *)(uintptr_t)backends);
-	if (!hashes || !order || !table || fill_by_hash(table, slots, order, hashes, count) < 0) {
+	if (!hashes || !order || !table ||
+	    fill_by_hash(table, slots, order, hashes, NULL, count) < 0) {
 		free(table);
 		return NULL;
 	}
@@ -128,7 +166,8 @@ static int compare_hashes(const void *left, const void *right, void *ctx)
 	return (a > b) - (a < b);
 }
 
-int mk_maglev_by_hash(uint16_t *table, uint32_t slots, const uint64_t *hashes, size_t count)
+int mk_maglev_by_hash(uint16_t *table, uint32_t slots, const uint64_t *hashes,
+		      const uint32_t *weights, size_t count)
 {
 	cleanup_free uint16_t *order = calloc(count + 1, sizeof(*order));
 
@@ -137,5 +176,5 @@ int mk_maglev_by_hash(uint16_t *table, uint32_t slots, const uint64_t *hashes, s
 	for (size_t i = 0; i < count; i++)
 		order[i] = (uint16_t)i;
 	qsort_r(order, count, sizeof(*order), compare_hashes, (void *)(uintptr_t)hashes);
-	return fill_by_hash(table, slots, order, hashes, count);
+	return fill_by_hash(table, slots, order, hashes, weights, count);
 }

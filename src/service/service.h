@@ -92,8 +92,10 @@ void mk_compiled_service_release(struct mk_compiled_service *compiled);
  * last by address are left out. The caller frees the table; NULL: out of memory. */
 uint16_t *mk_maglev_new(uint32_t slots, const struct mk_service_backend *backends, size_t count);
 /* The same for elements with different, well mixed hashes: write into @table, which has @slots
- * entries, each slot's index in @hashes. Without elements the table stays. -ENOMEM. */
+ * entries, each slot's index in @hashes. An element's share is its weight's share of the sum, to
+ * half a slot; if that is less, it may have none. Weights are 1 to 65535; NULL: all are equal.
+ * Without elements the table stays. -ENOMEM. */
 mk_must_check int mk_maglev_by_hash(uint16_t *table, uint32_t slots, const uint64_t *hashes,
-				    size_t count);
+				    const uint32_t *weights, size_t count);
 
 #endif

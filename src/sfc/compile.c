@@ -10,15 +10,23 @@
 /* A function pod that has a number. */
 struct member {
 	struct mk_sfc_pod_object *pod;
-	uint16_t function; /* 0: no chain names it (any more) */
+	uint16_t group; /* of functions, from 1; 0: no chain names its function (any more) */
+};
+
+/* A function that a chain names. */
+struct wanted {
+	uint64_t hash;
+	uint16_t number;
+	uint16_t group; /* from 1 */
 };
 
 struct compiling {
 	struct mk_sfc *sfc;
 	struct member *members;
 	size_t count, here; /* here: on this node */
-	/* By the function's number: how many replicas are ready, and stay or are deleted. */
-	uint16_t serving[MK_SFC_FUNCTIONS_ALL], draining[MK_SFC_FUNCTIONS_ALL];
+	struct wanted wanted[MK_SFC_FUNCTIONS_ALL]; /* by hash */
+	size_t wanted_count;
+	uint16_t serving[MK_SFC_FUNCTIONS_ALL]; /* replicas that are ready and stay, by group */
 };
 
 /* ---- chains ---------------------------------------------------------------------------------- */
@@ -28,7 +36,8 @@ static bool take_functions(struct mk_sfc *sfc, const struct mk_sfc_chain_object 
 			   struct mk_sfc_chain *row)
 {
 	for (size_t i = 0; i < chain->function_count; i++) {
-		uint64_t hash = sfc_hash(chain->namespace_, chain->functions[i].name);
+		uint64_t hash = sfc_function_hash(chain->namespace_, chain->functions[i].name,
+						  chain->functions[i].local_weight);
 		uint16_t number = numbers_take(&sfc->functions, hash);
 
 		row->place[i] = (struct mk_sfc_place){ .function = number,
@@ -77,6 +86,47 @@ static void compile_chains(struct mk_sfc *sfc, struct mk_sfc_chain_object *chain
 	numbers_end(&sfc->functions, now_ns);
 }
 
+static int compare_wanted(const void *left, const void *right)
+{
+	const struct wanted *a = left, *b = right;
+
+	return (a->hash > b->hash) - (a->hash < b->hash);
+}
+
+static void find_groups(struct compiling *in)
+{
+	const struct numbers *functions = &in->sfc->functions;
+	uint16_t group = 0;
+
+	for (uint16_t i = 1; i < functions->used; i++)
+		if (functions->of[i].hash && !functions->of[i].gone_ns)
+			in->wanted[in->wanted_count++] =
+				(struct wanted){ .hash = functions->of[i].hash, .number = i };
+	qsort(in->wanted, in->wanted_count, sizeof(*in->wanted), compare_wanted);
+	for (size_t i = 0; i < in->wanted_count; i++) {
+		if (i == 0 || sfc_group(in->wanted[i].hash) != sfc_group(in->wanted[i - 1].hash))
+			group++;
+		in->wanted[i].group = group;
+	}
+}
+
+static int compare_group(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = sfc_group(((const struct wanted *)right)->hash);
+
+	return (a > b) - (a < b);
+}
+
+/* 0: no chain names the pod's function. */
+static uint16_t group_of(const struct compiling *in, const struct mk_sfc_pod_object *pod)
+{
+	uint64_t group = sfc_group(sfc_hash(pod->namespace_, pod->function));
+	const struct wanted *found =
+		bsearch(&group, in->wanted, in->wanted_count, sizeof(*in->wanted), compare_group);
+
+	return found ? found->group : 0;
+}
+
 /* ---- tags ------------------------------------------------------------------------------------ */
 
 /* A replica that wants a tag. */
@@ -94,7 +144,8 @@ static int compare_claims(const void *left, const void *right)
 }
 
 /* If two replicas have one tag, the first one by UID keeps it, on every node. */
-static int find_shared_tags(const struct mk_sfc *sfc, struct mk_sfc_pod_object *pods, size_t count)
+static int find_shared_tags(const struct compiling *in, struct mk_sfc_pod_object *pods,
+			    size_t count)
 {
 	cleanup_free struct claim *claims = calloc(count + 1, sizeof(*claims));
 	size_t used = 0;
@@ -103,7 +154,7 @@ static int find_shared_tags(const struct mk_sfc *sfc, struct mk_sfc_pod_object *
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		pods[i].state = MK_SFC_POD_UNUSED;
-		if (mk_sfc_function_id(sfc, pods[i].namespace_, pods[i].function))
+		if (group_of(in, &pods[i]))
 			claims[used++] = (struct claim){
 				.tag = sfc_hash(pods[i].uid, NULL) & MK_SFC_TAG_MASK,
 				.pod = &pods[i],
@@ -173,12 +224,17 @@ static bool is_reachable(const struct mk_sfc_pod_object *pod)
 	return lack_of(pod) == MK_SFC_POD_SERVING;
 }
 
-static void add_member(struct compiling *in, struct mk_sfc_pod_object *pod, uint16_t function)
+/* Does the replica get new flows as long as it is ready? */
+static bool stays(const struct mk_sfc_pod_object *pod)
 {
-	in->members[in->count++] = (struct member){ .pod = pod, .function = function };
+	return !pod->deleting && pod->weight > 0;
+}
+
+static void add_member(struct compiling *in, struct mk_sfc_pod_object *pod, uint16_t group)
+{
+	in->members[in->count++] = (struct member){ .pod = pod, .group = group };
 	in->here += pod->is_here;
-	if (function && pod->ready && is_reachable(pod))
-		(*(pod->deleting ? &in->draining[function] : &in->serving[function]))++;
+	in->serving[group] += group && pod->ready && is_reachable(pod) && stays(pod);
 }
 
 /* Give the pod a number, if it can be a replica. A replica that no chain uses any more keeps its
@@ -187,13 +243,13 @@ static void see_pod(struct compiling *in, struct mk_sfc_pod_object *pod)
 {
 	struct mk_sfc *sfc = in->sfc;
 	uint64_t hash = sfc_hash(pod->uid, NULL);
-	uint16_t function = mk_sfc_function_id(sfc, pod->namespace_, pod->function);
+	uint16_t group = group_of(in, pod);
 	bool fits = !pod->is_here || in->here < MK_SFC_PORTS / MK_SFC_SIDES;
 
 	pod->number = 0;
 	if (pod->state == MK_SFC_POD_SAME_TAG)
 		return;
-	if (function)
+	if (group)
 		pod->state = lack_of(pod);
 	if (fits)
 		pod->number = numbers_find(&sfc->replicas, hash);
@@ -202,20 +258,20 @@ static void see_pod(struct compiling *in, struct mk_sfc_pod_object *pod)
 	if (pod->state == MK_SFC_POD_SERVING && !pod->number)
 		pod->state = MK_SFC_POD_NO_NUMBER;
 	if (pod->number)
-		add_member(in, pod, function);
+		add_member(in, pod, group);
 }
 
 static enum mk_sfc_pod_state state_of(const struct compiling *in, const struct member *member)
 {
 	const struct mk_sfc_pod_object *pod = member->pod;
 
-	if (!member->function || !is_reachable(pod))
+	if (!member->group || !is_reachable(pod))
 		return pod->state;
 	if (pod->deleting)
 		return MK_SFC_POD_DRAINING;
-	if (pod->ready)
-		return MK_SFC_POD_SERVING;
-	return in->serving[member->function] ? MK_SFC_POD_LOST : MK_SFC_POD_KEEPS;
+	if (!pod->ready)
+		return in->serving[member->group] ? MK_SFC_POD_LOST : MK_SFC_POD_KEEPS;
+	return stays(pod) ? MK_SFC_POD_SERVING : MK_SFC_POD_DRAINING;
 }
 
 static void write_ports(struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod)
@@ -286,7 +342,7 @@ static int compile_replicas(struct compiling *in, struct mk_sfc_pod_object *pods
 			    uint64_t now_ns)
 {
 	struct mk_sfc *sfc = in->sfc;
-	int ret = find_shared_tags(sfc, pods, count);
+	int ret = find_shared_tags(in, pods, count);
 
 	if (ret < 0)
 		return ret;
@@ -311,54 +367,73 @@ static bool gets_new(const struct compiling *in, const struct member *member)
 {
 	const struct mk_sfc_pod_object *pod = member->pod;
 
-	if (!member->function || !pod->ready || !is_reachable(pod))
+	if (!member->group || !pod->ready || !is_reachable(pod))
 		return false;
-	return !pod->deleting || !in->serving[member->function];
+	return stays(pod) || !in->serving[member->group];
+}
+
+/* Replicas that drain share the flows if no other one serves. */
+static uint32_t weight_of(const struct mk_sfc_pod_object *pod, uint16_t local_weight)
+{
+	uint32_t weight = pod->weight ?: 1;
+
+	return pod->is_here ? weight * (local_weight ?: 1) : weight;
 }
 
 static int compare_members(const void *left, const void *right)
 {
 	const struct member *a = left, *b = right;
 
-	return a->function != b->function ? (int)a->function - (int)b->function
-					  : (int)a->pod->number - (int)b->pod->number;
+	return a->group != b->group ? (int)a->group - (int)b->group
+				    : (int)a->pod->number - (int)b->pod->number;
 }
 
-/* Compute the slots of @function, which @count of @members share. */
+/* The members of a group, for a function with this localWeight. */
+struct sharing {
+	const struct member *members;
+	size_t count;
+	uint16_t local_weight;
+};
+
+/* Compute the slots of @function. */
 static int fill(const struct mk_sfc *sfc, struct mk_sfc_function *function,
-		const struct member *members, size_t count)
+		const struct sharing *among)
 {
-	cleanup_free uint64_t *hashes = calloc(count + 1, sizeof(*hashes));
+	cleanup_free uint64_t *hashes = calloc(among->count + 1, sizeof(*hashes));
+	cleanup_free uint32_t *weights = calloc(among->count + 1, sizeof(*weights));
+	const struct member *members = among->members;
 	int ret;
 
 	memset(function->replica, 0, sizeof(function->replica));
-	if (!hashes)
+	if (!hashes || !weights)
 		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < among->count; i++) {
 		hashes[i] = sfc->replicas.of[members[i].pod->number].hash;
-	ret = mk_maglev_by_hash(function->replica, MK_SFC_SLOTS, hashes, count);
-	for (size_t i = 0; ret == 0 && count && i < MK_SFC_SLOTS; i++)
+		weights[i] = weight_of(members[i].pod, among->local_weight);
+	}
+	ret = mk_maglev_by_hash(function->replica, MK_SFC_SLOTS, hashes, weights, among->count);
+	for (size_t i = 0; ret == 0 && among->count && i < MK_SFC_SLOTS; i++)
 		function->replica[i] = members[function->replica[i]].pod->number;
 	return ret;
 }
 
-/* Return a hash of the replicas that share a function's slots; never 0. */
-static uint64_t hash_of(const struct mk_sfc *sfc, const struct member *members, size_t count)
+/* Return a hash of what the slots depend on; never 0. */
+static uint64_t hash_of(const struct mk_sfc *sfc, const struct sharing *among)
 {
 	uint64_t hash = 1;
 
-	for (size_t i = 0; i < count; i++) {
-		uint16_t number = members[i].pod->number;
+	for (size_t i = 0; i < among->count; i++) {
+		const struct mk_sfc_pod_object *pod = among->members[i].pod;
 
-		hash = (hash ^ sfc->replicas.of[number].hash) * 0x100000001b3 + number;
+		hash = (hash ^ sfc->replicas.of[pod->number].hash) * 0x100000001b3 + pod->number;
+		hash = (hash ^ weight_of(pod, among->local_weight)) * 0x100000001b3;
 	}
 	return hash ?: 1;
 }
 
-static int compile_function(struct mk_sfc *sfc, uint16_t number, const struct member *members,
-			    size_t count)
+static int compile_function(struct mk_sfc *sfc, uint16_t number, const struct sharing *among)
 {
-	uint64_t hash = hash_of(sfc, members, count);
+	uint64_t hash = hash_of(sfc, among);
 	struct mk_sfc_function **row = &sfc->function_rows[number];
 	int ret;
 
@@ -369,29 +444,40 @@ static int compile_function(struct mk_sfc *sfc, uint16_t number, const struct me
 	(*row)->name_hash = sfc->functions.of[number].hash;
 	if (sfc->filled_with[number] == hash)
 		return 0;
-	ret = fill(sfc, *row, members, count);
+	ret = fill(sfc, *row, among);
 	sfc->filled_with[number] = ret == 0 ? hash : 0;
 	return ret;
 }
 
-static int compile_functions(struct compiling *in)
+/* Keep the members that get new flows, by group. */
+static void keep_those_with_flows(struct compiling *in)
 {
-	struct mk_sfc *sfc = in->sfc;
-	struct member *members = in->members;
-	size_t count = 0, at = 0;
+	size_t count = 0;
 
 	for (size_t i = 0; i < in->count; i++)
-		if (gets_new(in, &members[i]))
-			members[count++] = members[i];
-	qsort(members, count, sizeof(*members), compare_members);
-	for (uint16_t number = 1; number < sfc->functions.used; number++) {
-		size_t first = at;
-		int ret = 0;
+		if (gets_new(in, &in->members[i]))
+			in->members[count++] = in->members[i];
+	in->count = count;
+	qsort(in->members, count, sizeof(*in->members), compare_members);
+}
 
-		while (at < count && members[at].function == number)
-			at++;
-		if (sfc->functions.of[number].hash && !sfc->functions.of[number].gone_ns)
-			ret = compile_function(sfc, number, &members[first], at - first);
+static int compile_functions(struct compiling *in)
+{
+	size_t first = 0, end;
+
+	keep_those_with_flows(in);
+	for (size_t i = 0; i < in->wanted_count; i++) {
+		const struct wanted *wanted = &in->wanted[i];
+		struct sharing among = { .local_weight = wanted->hash & MK_SFC_LOCAL_WEIGHT_MASK };
+		int ret;
+
+		while (first < in->count && in->members[first].group < wanted->group)
+			first++;
+		for (end = first; end < in->count && in->members[end].group == wanted->group;)
+			end++;
+		among.members = &in->members[first];
+		among.count = end - first;
+		ret = compile_function(in->sfc, wanted->number, &among);
 		if (ret < 0)
 			return ret;
 	}
@@ -410,6 +496,7 @@ int mk_sfc_compile(struct mk_sfc *sfc, struct mk_sfc_chain_object *chains, size_
 		in->sfc = sfc;
 		in->members = members;
 		compile_chains(sfc, chains, chain_count, now_ns);
+		find_groups(in);
 		ret = compile_replicas(in, pods, pod_count, now_ns);
 		ret = ret ?: compile_functions(in);
 	}

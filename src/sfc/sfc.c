@@ -147,9 +147,10 @@ uint16_t mk_sfc_chain_id(const struct mk_sfc *sfc, const char *uid)
 	return present(&sfc->chains, sfc_hash(uid, NULL));
 }
 
-uint16_t mk_sfc_function_id(const struct mk_sfc *sfc, const char *namespace_, const char *name)
+uint16_t mk_sfc_function_id(const struct mk_sfc *sfc, const char *namespace_, const char *name,
+			    uint16_t local_weight)
 {
-	return present(&sfc->functions, sfc_hash(namespace_, name));
+	return present(&sfc->functions, sfc_function_hash(namespace_, name, local_weight));
 }
 
 /* ---- numbers that are free again ------------------------------------------------------------- */

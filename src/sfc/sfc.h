@@ -45,6 +45,7 @@ struct mk_sfc_chain_object {
 	struct {
 		const char *name;
 		uint8_t flags; /* enum mk_sfc_place_flags */
+		uint16_t local_weight; /* 1 to MK_SFC_LOCAL_WEIGHT_MAX */
 	} functions[MK_SFC_FUNCTIONS]; /* [0] is next to the chained pod */
 	size_t function_count;
 	bool leaves_open_flows;
@@ -59,7 +60,7 @@ enum mk_sfc_pod_state {
 	MK_SFC_POD_NO_NUMBER, /* there are too many replicas */
 	MK_SFC_POD_SAME_TAG, /* another replica has its tag (struct mk_sfc_mac) */
 	MK_SFC_POD_SERVING,
-	MK_SFC_POD_DRAINING, /* being deleted: new flows only if no replica serves */
+	MK_SFC_POD_DRAINING, /* deleted, or weight 0: new flows only if no replica serves */
 	MK_SFC_POD_KEEPS, /* not ready, but no replica serves: its open flows stay */
 	MK_SFC_POD_LOST, /* not ready: no flows */
 	MK_SFC_POD_STATES
@@ -71,6 +72,7 @@ struct mk_sfc_pod_object {
 	bool is_here; /* on this node */
 	bool is_bound; /* to a node, this one or another */
 	bool asks_for_ports; /* by an annotation */
+	uint8_t weight; /* its share of new flows; 0 drains it */
 	struct mk_ip ips[MK_FAMILIES]; /* AF_UNSPEC: none */
 	uint32_t ifindex[MK_SFC_SIDES]; /* on this node: host's ends of its ports; 0: none */
 	uint8_t mode; /* enum mk_port_mode; on this node */
@@ -117,8 +119,9 @@ const struct mk_sfc_rows *mk_sfc_rows(struct mk_sfc *sfc);
 /* Return the number of the chain with this UID, its key in map sfc_chains. 0: it has none, because
  * there are too many chains or functions; then it takes no flow. */
 uint16_t mk_sfc_chain_id(const struct mk_sfc *sfc, const char *uid);
-/* The same for a function; 0: no chain names it. */
-uint16_t mk_sfc_function_id(const struct mk_sfc *sfc, const char *namespace_, const char *name);
+/* The same for a function; 0: no chain names it with this localWeight. */
+uint16_t mk_sfc_function_id(const struct mk_sfc *sfc, const char *namespace_, const char *name,
+			    uint16_t local_weight);
 
 /* ---- numbers that are free again ------------------------------------------------------------- */
 

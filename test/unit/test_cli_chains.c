@@ -20,20 +20,38 @@
 
 static struct mk_datapath *datapath;
 
+#define REPLICA(number, function, name, node, here, weight, state)                         \
+	"{\"number\":" number ",\"function\":\"" function "\",\"name\":\"inspection/" name \
+	"\",\"node\":\"" node "\",\"isHere\":" here ",\"weight\":" weight                  \
+	",\"weightIsWrong\":false,\"state\":\"" state "\"}"
+#define FUNCTION(name, id, unavailable, weight)                                   \
+	"{\"name\":\"" name "\",\"id\":" id ",\"whenUnavailable\":\"" unavailable \
+	"\",\"localWeight\":" weight "}"
+
 static const char names[] =
-	"{\"version\":1,\"chains\":[{\"id\":1,\"name\":\"inspection/shop-egress\",\"priority\":0,"
-	"\"direction\":\"Egress\",\"functions\":["
-	"{\"name\":\"firewall\",\"id\":1,\"whenUnavailable\":\"Block\"},"
-	"{\"name\":\"ids\",\"id\":2,\"whenUnavailable\":\"Skip\"}]},"
-	"{\"id\":2,\"name\":\"lab/other\",\"functions\":["
-	"{\"name\":\"absent\",\"id\":3,\"whenUnavailable\":\"Skip\"}]}],"
-	"\"replicas\":[{\"number\":5,\"function\":1,\"name\":\"inspection/firewall-1\",\"node\":\"node1\","
-	"\"state\":\"serving\"},{\"number\":0,\"function\":1,\"name\":\"inspection/firewall-2\","
-	"\"node\":\"node2\",\"state\":\"no ports: no annotation asks for them\"},"
-	"{\"number\":11,\"function\":1,\"name\":\"inspection/firewall-3\",\"node\":\"node2\","
-	"\"state\":\"serving\"},"
-	"{\"number\":7,\"function\":2,\"name\":\"inspection/ids-1\",\"node\":\"node1\","
-	"\"state\":\"serving\"}]}";
+	"{\"version\":2,\"chains\":[{\"id\":1,\"name\":\"inspection/shop-egress\",\"priority\":0,"
+	"\"direction\":\"Egress\",\"functions\":[" FUNCTION("firewall", "1", "Block", "16") "," FUNCTION(
+		"ids", "2", "Skip",
+		"4") "]},"
+		     "{\"id\":2,\"name\":\"lab/other\",\"functions\":[" FUNCTION("absent", "3", "Skip", "16") "," FUNCTION(
+			     "firewall", "4", "Skip",
+			     "16") "]}],"
+				   "\"replicas\":[" REPLICA("5", "firewall", "firewall-1", "node1", "true", "1", "serving") "," REPLICA(
+					   "0", "firewall", "firewall-2",
+					   "node2", "false", "1",
+					   "no ports: no annotation asks for them") "," REPLICA("11",
+												"firewall",
+												"firewall-3",
+												"node2",
+												"false",
+												"7",
+												"serving") "," REPLICA("7",
+														       "ids",
+														       "ids-1",
+														       "node1",
+														       "true",
+														       "3",
+														       "serving") "]}";
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -130,6 +148,10 @@ START_TEST(test_chains)
 		"chains");
 	check_output(0, "lab/other               absent    Skip              -", "chains");
 	check_output(0, "no replica: skipped", "chains", "lab/other");
+	check_output_lacks(0, "inspection/firewall-1", "chains", "lab/other");
+	check_output(0, "inspection/firewall-1  node1  16      serving ", "chains");
+	check_output(0, "inspection/firewall-3  node2  7       serving ", "chains");
+	check_output(0, "inspection/ids-1       node1  12      serving ", "chains");
 	check_output_lacks(0, "lab/other", "chains", "inspection/shop-egress");
 	check_output(0, "\"insideDevice\":\"mkpod\"", "chains", "-o", "json");
 }
@@ -139,17 +161,17 @@ END_TEST
 START_TEST(test_blocked)
 {
 	put_replica(5, 0, MK_SFC_USABLE); /* DEL, without an agent */
-	check_output(1, "inspection/firewall-1  node1  gone ", "chains");
-	check_output(1, "inspection/firewall-1  node1  gone ", "chains", "shop-egress");
+	check_output(1, "inspection/firewall-1  node1  16      gone ", "chains");
+	check_output(1, "inspection/firewall-1  node1  16      gone ", "chains", "shop-egress");
 	check_output(0, "no replica: skipped", "chains", "other");
 	put_replica(5, (uint32_t)fx.pod_ifindex, MK_SFC_LOST);
-	check_output(1, "inspection/firewall-1  node1  lost ", "chains");
+	check_output(1, "inspection/firewall-1  node1  16      lost ", "chains");
 	put_replica(5, (uint32_t)fx.pod_ifindex, MK_SFC_USABLE);
 	put_function(1, 0);
 	check_output(1, "serving", "chains");
 	put_function(1, 5);
 	put_replica(7, 0, MK_SFC_USABLE); /* a function that is skipped */
-	check_output(0, "inspection/ids-1       node1  gone ", "chains");
+	check_output(0, "inspection/ids-1       node1  12      gone ", "chains");
 }
 END_TEST
 
@@ -157,19 +179,19 @@ END_TEST
 START_TEST(test_remote)
 {
 	put_function(1, 11);
-	check_output(0, "inspection/firewall-3  node2  serving ", "chains");
+	check_output(0, "inspection/firewall-3  node2  7       serving ", "chains");
 	check_output(0, "\"insideDevice\":null", "chains", "-o", "json");
 	put_remote(11, 1);
-	check_output(1, "inspection/firewall-3  node2  gone ", "chains");
+	check_output(1, "inspection/firewall-3  node2  7       gone ", "chains");
 	put_remote(11, 10 * MK_SFC_BACK_MS);
-	check_output(0, "inspection/firewall-3  node2  serving ", "chains");
+	check_output(0, "inspection/firewall-3  node2  7       serving ", "chains");
 }
 END_TEST
 
 START_TEST(test_names)
 {
 	check_output(1, "", "chains", "nobody");
-	write_names("{\"version\":2}");
+	write_names("{\"version\":1}");
 	check_output(1, "", "chains");
 }
 END_TEST
@@ -294,8 +316,12 @@ START_TEST(test_check)
 	put_port("mkinline", "eth8", MK_PORT_INLINE, "lab/strange@lan0");
 	check_output(1, "mkinline of lab/strange@lan0 leaves checksums unfinished", "check");
 	check_output(1, "note   ports         lab/strange has ports, but no label", "check");
-	write_names("{\"version\":1,\"chains\":[],\"replicas\":[{\"number\":0,"
-		    "\"name\":\"lab/late\",\"state\":\"no ports\"}]}");
+	write_names("{\"version\":2,\"chains\":[],\"replicas\":[{\"number\":0,"
+		    "\"name\":\"lab/late\",\"state\":\"no ports\"},{\"number\":1,\"isHere\":true,"
+		    "\"name\":\"lab/heavy\",\"weightIsWrong\":true},{\"number\":2,\"isHere\":false,"
+		    "\"name\":\"lab/far\",\"weightIsWrong\":true}]}");
+	check_output(1, "note   ports         lab/heavy has the default weight", "check");
+	check_output_lacks(1, "lab/far", "check");
 	check_output(1,
 		     "note   ports         lab/late has the label networking.monokube.io/function",
 		     "check");

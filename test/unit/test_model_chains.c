@@ -89,10 +89,11 @@ static const struct {
 		     "{'matchLabels': {'a': '1'}}, 'namespaceSelector': {'matchLabels': {'b': "
 		     "'2'}}, 'direction': 'Both', 'peers': [{'outside': true}], 'ports': "
 		     "[{'port': 80}]}, 'functions': [{'name': 'fw', 'whenUnavailable': 'Block', "
-		     "'onLoss': 'Rebalance', 'hashBy': 'Flow'}, {'name': 'ids', "
-		     "'whenUnavailable': 'Skip', 'onLoss': 'Drop', 'hashBy': 'Pod'}]"),
+		     "'onLoss': 'Rebalance', 'hashBy': 'Flow', 'localWeight': 1}, {'name': 'ids', "
+		     "'whenUnavailable': 'Skip', 'onLoss': 'Drop', 'hashBy': 'Pod', "
+		     "'localWeight': 256}]"),
 	  "x/c u 1000 {b in 2}/{a in 1} ingress egress new-only since:1000000000; "
-	  "takes none outside: 80/tcp; fw, ids skip drop by-pod" },
+	  "takes none outside: 80/tcp; fw local:1, ids skip drop by-pod local:256" },
 	{ "defaults spelled", CHAIN("'priority': 0, 'takeOpenFlows': true, " TRAFFIC(EGRESS)),
 	  "x/c c 0 /{} egress; takes none; f" },
 	{ "ingress", CHAIN(TRAFFIC("'direction': 'Ingress'")),
@@ -233,7 +234,11 @@ static const struct {
 	{ FUNCTIONS("{'name': 'a'}, {'name': 'a'}"),
 	  "spec.functions[1].name: value \"a\", expected each function once" },
 	{ FUNCTIONS("{'name': 'a', 'tap': true}"), "spec.functions[0].tap: value true" },
-	{ FUNCTIONS("{'name': 'a', 'localWeight': 2}"), "spec.functions[0].localWeight: value 2" },
+	{ FUNCTIONS("{'name': 'a', 'localWeight': 0}"), "spec.functions[0].localWeight: value 0" },
+	{ FUNCTIONS("{'name': 'a', 'localWeight': 257}"),
+	  "spec.functions[0].localWeight: value 257" },
+	{ FUNCTIONS("{'name': 'a', 'localWeight': '2'}"),
+	  "spec.functions[0].localWeight: value \"2\"" },
 	{ FUNCTIONS("{'name': 'a', 'whenUnavailable': 'Pass'}"),
 	  "spec.functions[0].whenUnavailable: value \"Pass\", expected Block or Skip" },
 	{ FUNCTIONS("{'name': 'a', 'onLoss': 'Keep'}"), "expected Rebalance or Drop" },
@@ -286,6 +291,8 @@ static const struct {
 	{ FUNCTIONS("{'name': 'f'}, {'name': 'g', 'onLoss': 'Drop'}"), .heard = "chain:x/c" },
 	{ FUNCTIONS("{'name': 'f'}, {'name': 'g', 'hashBy': 'Pod'}"), .heard = "chain:x/c" },
 	{ FUNCTIONS("{'name': 'g'}, {'name': 'f', 'hashBy': 'Pod'}"), .heard = "chain:x/c" },
+	{ FUNCTIONS("{'name': 'g', 'localWeight': 2}, {'name': 'f', 'hashBy': 'Pod'}"),
+	  .heard = "chain:x/c" },
 	{ CHAIN_WITH("'name': 'c', 'namespace': 'x', 'uid': 'v'", TRAFFIC(EGRESS)),
 	  .heard = "chain:x/c" },
 	{ .kind = MK_KIND_CHAIN, .heard = "chain:x/c" },

@@ -309,11 +309,13 @@ START_TEST(test_file)
 	ck_ok(mk_file_read(STATE "/chains.json", 4096, &text, NULL, &err));
 	ck_assert_str_eq(
 		text,
-		"{\"version\":1,\"chains\":[{\"id\":1,\"name\":\"inspection/egress\",\"priority\":0,"
+		"{\"version\":2,\"chains\":[{\"id\":1,\"name\":\"inspection/egress\",\"priority\":0,"
 		"\"direction\":\"Egress\",\"functions\":[{\"name\":\"firewall\",\"id\":1,"
-		"\"whenUnavailable\":\"Skip\",\"onLoss\":\"Rebalance\",\"hashBy\":\"Flow\"}]}],"
-		"\"replicas\":[{\"number\":1,\"function\":1,\"name\":\"inspection/fw-1\","
-		"\"node\":\"node1\",\"state\":\"serving\"}]}\n");
+		"\"whenUnavailable\":\"Skip\",\"onLoss\":\"Rebalance\",\"hashBy\":\"Flow\","
+		"\"localWeight\":16}]}],"
+		"\"replicas\":[{\"number\":1,\"function\":\"firewall\",\"name\":\"inspection/fw-1\","
+		"\"node\":\"node1\",\"isHere\":true,\"weight\":1,\"weightIsWrong\":false,"
+		"\"state\":\"serving\"}]}\n");
 }
 END_TEST
 

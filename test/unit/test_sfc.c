@@ -40,6 +40,7 @@ static struct mk_sfc_chain_object *add_chain(const char *uid, const char *first,
 	*chain = (struct mk_sfc_chain_object){ .uid = uid, .namespace_ = "ns", .name = uid };
 	chain->functions[0].name = first;
 	chain->functions[1].name = second;
+	chain->functions[0].local_weight = chain->functions[1].local_weight = 1;
 	chain->function_count = second ? 2 : 1;
 	return chain;
 }
@@ -57,6 +58,7 @@ static struct mk_sfc_pod_object *add_pod(const char *uid, const char *function)
 		.ready = true,
 		.is_here = true,
 		.is_bound = true,
+		.weight = 1,
 		.ips = { ip_of("10.1.0.9") },
 		.ifindex = { (uint32_t)(100 + 2 * pod_count), (uint32_t)(101 + 2 * pod_count) },
 		.mode = 1,
@@ -211,6 +213,8 @@ START_TEST(test_states)
 		ck_assert_msg(lost == states[_i].lost[i], "%s: replica %zu is %c", name, i, lost);
 		ck_assert_msg((slots > 0) == (states[_i].flows[i] == 'R'), "%s: replica %zu has %u",
 			      name, i, slots);
+		ck_assert_int_eq(pods[i].state == MK_SFC_POD_UNBOUND,
+				 states[_i].replicas[i] == 'B');
 	}
 }
 END_TEST
@@ -467,6 +471,136 @@ START_TEST(test_order)
 }
 END_TEST
 
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* Replicas with these weights, of this node first, then - and of others; their shares of the slots
+ * for new flows, in thousandths, to half a slot. */
+static const struct {
+	const char *name;
+	uint16_t local_weight;
+	uint8_t here[4], there[4]; /* until 0 */
+	uint16_t share[4]; /* of all, in this order */
+} weights[] = {
+	{ "the node's own are preferred", 16, { 1 }, { 1 }, { 941, 59 } },
+	{ ".. unless the chain says no", 1, { 1 }, { 1 }, { 500, 500 } },
+	{ ".. or says more", 256, { 1 }, { 1 }, { 996, 4 } },
+	{ "each for itself", 16, { 1, 1 }, { 1, 1 }, { 471, 471, 29, 29 } },
+	{ "annotations count", 1, { 1, 3 }, { 4 }, { 125, 375, 500 } },
+	{ "both count", 4, { 1, 2 }, { 100 }, { 36, 71, 893 } },
+	{ "all elsewhere: the chain does not matter", 16, { 0 }, { 1, 1, 2 }, { 250, 250, 500 } },
+	{ "all here", 16, { 1, 2, 1 }, { 0 }, { 250, 500, 250 } },
+};
+
+static void add_weighted(const uint8_t *given, bool is_here)
+{
+	for (size_t i = 0; i < 4 && given[i]; i++) {
+		char *uid = texts[pod_count];
+
+		snprintf(uid, sizeof(texts[0]), "w-%zu", pod_count);
+		(is_here ? add_pod(uid, "firewall") : add_remote(uid, "firewall"))->weight =
+			given[i];
+	}
+}
+
+START_TEST(test_weights)
+{
+	add_chain("a", "firewall", NULL)->functions[0].local_weight = weights[_i].local_weight;
+	add_weighted(weights[_i].here, true);
+	add_weighted(weights[_i].there, false);
+	compile();
+	for (size_t i = 0; i < pod_count; i++) {
+		unsigned slots = slots_of(function_of(0, 0), pods[i].number);
+		unsigned expected = weights[_i].share[i] * MK_SFC_SLOTS / 1000;
+
+		ck_assert_msg(slots + 2 >= expected && slots <= expected + 2,
+			      "%s: replica %zu has %u slots, expected %u", weights[_i].name, i,
+			      slots, expected);
+	}
+}
+END_TEST
+
+/* One of this node and ten of others: the others' slots stay when one leaves, here or there. */
+START_TEST(test_weighted_leaves)
+{
+	struct mk_sfc_function before;
+	unsigned moved = 0, stayed = 0;
+
+	add_chain("a", "firewall", NULL)->functions[0].local_weight = 16;
+	add_pods(3);
+	for (size_t i = 0; i < 10; i++) {
+		snprintf(texts[pod_count], sizeof(texts[0]), "far-%zu", i);
+		add_remote(texts[pod_count], "firewall");
+	}
+	compile();
+	before = *function_of(0, 0);
+	pods[_i].ready = false;
+	compile();
+	for (size_t i = 0; i < MK_SFC_SLOTS; i++) {
+		bool is_its = before.replica[i] == pods[_i].number;
+		bool moves = before.replica[i] != function_of(0, 0)->replica[i];
+
+		moved += moves && !is_its;
+		stayed += !moves && is_its;
+	}
+	ck_assert_uint_eq(stayed, 0);
+	ck_assert_msg(moved <= MK_SFC_SLOTS * 6 / 100, "%u slots of others moved", moved);
+}
+END_TEST
+
+/* Weight 0 drains: no new flows while another replica serves. */
+START_TEST(test_drained)
+{
+	add_chain("a", "firewall", NULL);
+	add_pod("p", "firewall");
+	add_pod("q", "firewall")->weight = 0;
+	compile();
+	ck_assert_int_eq(pods[1].state, MK_SFC_POD_DRAINING);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[1].number), 0);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->replicas[pods[1].number].row.state, MK_SFC_USABLE);
+	pods[0].ready = false; /* nothing serves: the one that drains gets the flows */
+	compile();
+	ck_assert_int_eq(pods[0].state, MK_SFC_POD_KEEPS);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[1].number), MK_SFC_SLOTS);
+	pods[1].ready = false;
+	compile();
+	ck_assert_int_eq(pods[1].state, MK_SFC_POD_KEEPS);
+}
+END_TEST
+
+/* A change of a weight alone changes the slots. */
+START_TEST(test_weight_changes)
+{
+	add_chain("a", "firewall", NULL);
+	add_pod("p", "firewall");
+	add_pod("q", "firewall");
+	compile();
+	pods[0].weight = 3;
+	compile();
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), 766);
+}
+END_TEST
+
+/* Two chains weigh the replicas of a function differently. Its readiness counts for both. */
+START_TEST(test_two_weights)
+{
+	add_chain("a", "firewall", NULL)->functions[0].local_weight = 1;
+	add_chain("b", "firewall", NULL)->functions[0].local_weight = 3;
+	add_pod("near", "firewall");
+	add_remote("far", "firewall");
+	compile();
+	ck_assert_ptr_ne(function_of(0, 0), function_of(1, 0));
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), 510);
+	ck_assert_uint_eq(slots_of(function_of(1, 0), pods[0].number), 766);
+	ck_assert_uint_ne(mk_sfc_function_id(sfc, "ns", "firewall", 3), 0);
+	ck_assert_uint_eq(mk_sfc_function_id(sfc, "ns", "firewall", 16), 0);
+	pods[1].ready = false;
+	compile();
+	ck_assert_int_eq(pods[1].state, MK_SFC_POD_LOST);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), MK_SFC_SLOTS);
+	ck_assert_uint_eq(slots_of(function_of(1, 0), pods[0].number), MK_SFC_SLOTS);
+}
+END_TEST
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Take over all rows, as after a restart. */
@@ -637,6 +771,11 @@ UNIT_SUITE("sfc")
 	tcase_add_test(rows, test_tag_of_gone);
 	tcase_add_loop_test(slots, test_shares, 0, MK_ARRAY_SIZE(counts));
 	tcase_add_loop_test(slots, test_one_leaves, 0, MK_ARRAY_SIZE(counts));
+	tcase_add_loop_test(slots, test_weights, 0, MK_ARRAY_SIZE(weights));
+	tcase_add_loop_test(slots, test_weighted_leaves, 0, 6);
+	tcase_add_test(slots, test_drained);
+	tcase_add_test(slots, test_weight_changes);
+	tcase_add_test(slots, test_two_weights);
 	tcase_add_test(slots, test_order);
 	tcase_add_test(numbers, test_restart);
 	tcase_add_test(numbers, test_gone_while_away);

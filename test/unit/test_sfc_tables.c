@@ -70,6 +70,7 @@ static void add_chain(const char *uid, const char *function)
 	chains[chain_count] = (struct mk_sfc_chain_object){
 		.uid = uid, .namespace_ = "ns", .name = uid, .function_count = 1
 	};
+	chains[chain_count].functions[0].local_weight = 1;
 	chains[chain_count++].functions[0].name = function;
 }
 
@@ -83,6 +84,7 @@ static void add_pod(const char *uid, uint32_t ifindex)
 		.ready = true,
 		.is_here = true,
 		.is_bound = true,
+		.weight = 1,
 		.ips = { ip_of("10.1.0.9"), ip_of("fd00::9") },
 		.ifindex = { ifindex, ifindex + 1 },
 		.mode = MK_PORT_INLINE,

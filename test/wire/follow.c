@@ -213,9 +213,14 @@ static void add_chain(void *ctx, const struct mk_chain *chain)
 
 static void add_function_pod(void *ctx, const struct mk_function_pod *pod)
 {
-	add(ctx, "function %s/%s %s %s%s%s%s", pod->namespace_, pod->name, pod->function,
+	char weight[32] = "";
+
+	if (pod->weight != MK_FUNCTION_WEIGHT)
+		snprintf(weight, sizeof(weight), " weight %u", pod->weight);
+	add(ctx, "function %s/%s %s %s%s%s%s%s%s", pod->namespace_, pod->name, pod->function,
 	    pod->node_name ? pod->node_name : "-", pod->ready ? " ready" : "",
-	    pod->deleting ? " deleting" : "", pod->uid ? "" : " without UID");
+	    pod->deleting ? " deleting" : "", pod->uid ? "" : " without UID",
+	    pod->asks_for_ports ? " ports" : "", weight);
 }
 
 static void add_policy_objects(struct text *text)

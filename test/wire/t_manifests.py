@@ -243,6 +243,8 @@ BROKEN = [  # what is set, where the fault is, and why
     ("function", {"name": "Firewall"}, "functions[0].name", "should match"),
     ("function", {"name": "ids"}, "functions[1]", "Duplicate value"),
     ("function", {"name": "a", "hashBy": "Source"}, "functions[0].hashBy", "supported values"),
+    ("function", {"name": "a", "localWeight": 0}, "functions[0].localWeight", "should be at least 1"),
+    ("function", {"name": "a", "localWeight": 257}, "functions[0].localWeight", "should be at most 256"),
     ("spec.functions", [], "spec.functions", "should be at least 1"),
     ("spec.functions", [{"name": "f%d" % i} for i in range(9)], "spec.functions", "should be at most 8"),
     ("spec.priority", 1001, "spec.priority", "should be at most 1000"),

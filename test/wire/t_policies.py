@@ -459,8 +459,13 @@ def refused_status():
     expect("lines of the log", client.said().count("refuses its status"), 1)
 
 
+def annotate(server, name, **annotations):
+    server.patch("/api/v1/namespaces/shop/pods/" + name, {"metadata": {"annotations": {
+        key.replace("__", "/").replace("_", "."): value for key, value in annotations.items()}}})
+
+
 def function_pods():
-    """function pods of all nodes, by label, and whether they are ready"""
+    """function pods of all nodes, by label, whether they are ready, and what their annotations say"""
     server = Server()
     add_function(server, "fw-1", OTHER)
     add_pod(server, "plain", OTHER, "10.244.2.2", labels={"app": "web"})
@@ -472,6 +477,10 @@ def function_pods():
     add_function(server, "fw-2", OWN)
     set_ready(server, "fw-1", True)
     holds(client, "function shop/fw-1 fw worker-2 ready", "function shop/fw-2 fw worker-1", kinds="function ")
+    annotate(server, "fw-2", networking_monokube_io__weight="7", example_com__other="x")
+    annotate(server, "fw-1", k8s_v1_cni_cncf_io__networks="a@inside")
+    holds(client, "function shop/fw-1 fw worker-2 ready ports", "function shop/fw-2 fw worker-1 weight 7", kinds="function ")
+    annotate(server, "fw-1", k8s_v1_cni_cncf_io__networks=None)
     set_ready(server, "fw-1", False)
     server.patch("/api/v1/namespaces/shop/pods/plain", {"metadata": {"labels": {FUNCTION: "ids"}}})
     server.patch("/api/v1/namespaces/shop/pods/fw-2", {"metadata": {"labels": {FUNCTION: None}}})

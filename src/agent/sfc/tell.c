@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/state_file.h"
 
-#define VERSION 1
+#define VERSION 2
 #define NAMES	5 /* of namespaces, in a message */
 
 static const char *const state_names[MK_SFC_POD_STATES] = {
@@ -57,10 +57,13 @@ static json_object *function_json(const struct mk_sfc *sfc, const struct mk_chai
 	json_object *json = json_object_new_object();
 
 	add_text(json, "name", function->name);
-	add_number(json, "id", mk_sfc_function_id(sfc, chain->namespace_, function->name));
+	add_number(json, "id",
+		   mk_sfc_function_id(sfc, chain->namespace_, function->name,
+				      function->local_weight));
 	add_text(json, "whenUnavailable", function->skips ? "Skip" : "Block");
 	add_text(json, "onLoss", function->drops_lost ? "Drop" : "Rebalance");
 	add_text(json, "hashBy", hashes[function->hash_by]);
+	add_number(json, "localWeight", function->local_weight);
 	return json;
 }
 
@@ -93,15 +96,18 @@ static const char *state_of(const struct mk_sfc_pod_object *pod)
 	return state_names[pod->state];
 }
 
-static json_object *replica_json(const struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod,
+static json_object *replica_json(const struct mk_sfc_pod_object *pod,
 				 const struct mk_function_pod *of)
 {
 	json_object *json = json_object_new_object();
 
 	add_number(json, "number", pod->number);
-	add_number(json, "function", mk_sfc_function_id(sfc, pod->namespace_, pod->function));
+	add_text(json, "function", pod->function);
 	add_name(json, pod->namespace_, pod->name);
 	add_text(json, "node", of->node_name ?: "");
+	json_object_object_add(json, "isHere", json_object_new_boolean(pod->is_here));
+	add_number(json, "weight", pod->weight);
+	json_object_object_add(json, "weightIsWrong", json_object_new_boolean(of->weight_is_wrong));
 	add_text(json, "state", state_of(pod));
 	return json;
 }
@@ -117,7 +123,7 @@ static json_object *all_json(const struct mk_sfc *sfc, const struct sfc_objects 
 		json_object_array_add(chains, chain_json(sfc, objects->chains_of[i]));
 	for (size_t i = 0; i < objects->pod_count; i++)
 		if (objects->pods[i].state != MK_SFC_POD_UNUSED || objects->pods[i].number)
-			json_object_array_add(replicas, replica_json(sfc, &objects->pods[i],
+			json_object_array_add(replicas, replica_json(&objects->pods[i],
 								     &objects->pods_of[i]));
 	json_object_object_add(json, "chains", chains);
 	json_object_object_add(json, "replicas", replicas);
@@ -150,9 +156,18 @@ static bool lacks_ports(const struct mk_sfc_pod_object *pod)
 	return pod->state == MK_SFC_POD_NO_PORTS && pod->is_here && pod->ready && !pod->deleting;
 }
 
+/* Each agent logs those of its node. */
+static const struct mk_sfc_pod_object *with_wrong_weight(const struct sfc_objects *objects)
+{
+	for (size_t i = 0; i < objects->pod_count; i++)
+		if (objects->pods_of[i].weight_is_wrong && objects->pods[i].is_here)
+			return &objects->pods[i];
+	return NULL;
+}
+
 static void say_lacks(const struct sfc_objects *objects, struct sfc_said *said)
 {
-	const struct mk_sfc_pod_object *first = NULL;
+	const struct mk_sfc_pod_object *first = NULL, *wrong = with_wrong_weight(objects);
 	size_t without_ports = 0, without_number = 0;
 	char text[2 * MK_OBJECT_NAME_SIZE + 256] = "";
 
@@ -173,6 +188,12 @@ static void say_lacks(const struct sfc_objects *objects, struct sfc_said *said)
 			text, sizeof(text),
 			"%zu function pods of this node have no ports and do not serve, such as %s/%s: annotate their template with networking.monokube.io/function-ports, or see CHAINS.md for Multus",
 			without_ports, first->namespace_, first->name);
+	else if (wrong)
+		snprintf(
+			text, sizeof(text),
+			"function pod %s/%s has the default weight %d: annotation " MK_FUNCTION_WEIGHT_ANNOTATION
+			" is no number from 0 to %d",
+			wrong->namespace_, wrong->name, MK_FUNCTION_WEIGHT, MK_FUNCTION_WEIGHT_MAX);
 	if (mk_is_news(&said->lacks, text) && text[0])
 		mk_log_warn("%s", text);
 }

@@ -89,6 +89,24 @@ static int see_link(void *ctx, const struct mk_link *link)
 	return 0;
 }
 
+static bool is_true(json_object *entry, const char *key)
+{
+	return json_object_get_boolean(json_object_object_get(entry, key));
+}
+
+/* Each node names its own pods. */
+static void check_weights(struct mk_checking *checking, const struct mk_cli_chains *chains)
+{
+	json_object *replica;
+
+	for (size_t i = 0; (replica = mk_chain_names_at(chains, "replicas", i)); i++)
+		if (is_true(replica, "isHere") && is_true(replica, "weightIsWrong"))
+			check_note(checking, "ports", "set it to a number from 0 to 100",
+				   "%s has the default weight: its annotation "
+				   "networking.monokube.io/weight is none",
+				   mk_chain_names_text(replica, "name"));
+}
+
 static void check_missing(struct mk_checking *checking, const struct mk_cli_chains *chains)
 {
 	json_object *replica;
@@ -121,6 +139,7 @@ void check_ports(struct mk_checking *checking)
 	if (ret < 0)
 		check_found(checking, "ports", "run as root", "%s", mk_error_text(&err));
 	check_missing(checking, &chains);
+	check_weights(checking, &chains);
 	if (ports.count && checking->wrong == before)
 		check_found(checking, "ports", NULL, "%u of function pods, each as it was made",
 			    ports.count);

@@ -76,6 +76,11 @@ static void put_side(json_object *object, const struct mk_sfc_replica *entry,
 	mk_put_number(object, keys[side][4], sum->received_bytes[side]);
 }
 
+static bool is_true(json_object *entry, const char *key)
+{
+	return json_object_get_boolean(json_object_object_get(entry, key));
+}
+
 /* What the agent knew last. The tables know more if a replica was removed without an agent. */
 static const char *state_of(json_object *names, const struct mk_sfc_replica *entry, bool usable)
 {
@@ -88,7 +93,16 @@ static const char *state_of(json_object *names, const struct mk_sfc_replica *ent
 					       : state;
 }
 
-static void put_replica(json_object *object, const struct all *all, json_object *names)
+/* The replica's weight for new flows of the function. */
+static unsigned int weight_of(json_object *names, json_object *function)
+{
+	unsigned int weight = number_of(names, "weight");
+
+	return is_true(names, "isHere") ? weight * number_of(function, "localWeight") : weight;
+}
+
+static void put_replica(json_object *object, const struct all *all, json_object *function,
+			json_object *names)
 {
 	const unsigned int number = number_of(names, "number");
 	struct mk_sfc_counters sum = { 0 };
@@ -101,6 +115,7 @@ static void put_replica(json_object *object, const struct all *all, json_object 
 	}
 	mk_put_text(object, "replica", mk_chain_names_text(names, "name"));
 	mk_put_text(object, "node", mk_chain_names_text(names, "node"));
+	mk_put_number(object, "weight", weight_of(names, function));
 	mk_put_text(object, "state", state_of(names, &entry, usable));
 	if (!number)
 		return;
@@ -141,6 +156,17 @@ static json_object *row_of(json_object *chain, json_object *function)
 	return object;
 }
 
+static bool is_replica_of(json_object *names, json_object *chain, json_object *function)
+{
+	const char *replica = mk_chain_names_text(names, "name"),
+		   *of = mk_chain_names_text(chain, "name");
+	size_t length = strcspn(of, "/") + 1; /* the namespace and its slash */
+
+	return strncmp(replica, of, length) == 0 &&
+	       strcmp(mk_chain_names_text(names, "function"),
+		      mk_chain_names_text(function, "name")) == 0;
+}
+
 /* Add a row per replica, or one that says that there is none. Returns EXIT_BLOCKED if the chain's
  * packets are dropped. */
 static int add_function(json_object *rows, const struct all *all, json_object *chain,
@@ -154,10 +180,10 @@ static int add_function(json_object *rows, const struct all *all, json_object *c
 	for (size_t i = 0; (names = mk_chain_names_at(&all->of[0], "replicas", i)); i++) {
 		json_object *object;
 
-		if (number_of(names, "function") != id)
+		if (!is_replica_of(names, chain, function))
 			continue;
 		object = row_of(chain, function);
-		put_replica(object, all, names);
+		put_replica(object, all, function, names);
 		json_object_array_add(rows, object);
 		any = true;
 	}
@@ -258,6 +284,7 @@ static int print(const struct mk_cli_options *options, json_object *result, stru
 		{ "WHEN UNAVAILABLE", "whenUnavailable" },
 		{ "REPLICA", "replica" },
 		{ "NODE", "node" },
+		{ "WEIGHT", "weight" },
 		{ "STATE", "state" },
 		{ "TO INSIDE", "toInside" },
 		{ "FROM INSIDE", "fromInside" },

@@ -9,7 +9,7 @@
 #include "cli/inspect/view_internal.h"
 #include "sfc/sfc.h"
 
-#define NAMES_VERSION 1
+#define NAMES_VERSION 2
 
 /* ---- names ----------------------------------------------------------------------------------- */
 

@@ -244,13 +244,19 @@ static int decode_function(struct mk_texts *texts, const struct mk_json *item,
 		[MK_CHAIN_BY_FLOW] = "Flow", [MK_CHAIN_BY_POD] = "Pod", [MK_CHAIN_BY_PEER] = "Peer"
 	};
 	size_t skips = 0, drops = 0, hash_by = MK_CHAIN_BY_FLOW;
-	int ret = KNOWN_MEMBERS(item, err, "name", "whenUnavailable", "onLoss", "hashBy");
+	int64_t local_weight = MK_SFC_LOCAL_WEIGHT;
+	int ret = KNOWN_MEMBERS(item, err, "name", "whenUnavailable", "onLoss", "hashBy",
+				"localWeight");
 
 	ret = ret
 		      ?: decode_word(item, "whenUnavailable", unavailable, 2, "Block or Skip",
 				     &skips, err);
 	ret = ret ?: decode_word(item, "onLoss", loss, 2, "Rebalance or Drop", &drops, err);
 	ret = ret ?: decode_word(item, "hashBy", hash, 3, "Flow, Pod or Peer", &hash_by, err);
+	ret = ret
+		      ?: tree_number(item, "localWeight", 1, MK_SFC_LOCAL_WEIGHT_MAX, &local_weight,
+				     err);
+	function->local_weight = (uint16_t)local_weight;
 	function->skips = skips;
 	function->drops_lost = drops;
 	function->hash_by = (uint8_t)hash_by;
@@ -326,7 +332,8 @@ static bool functions_equal(const struct mk_chain *a, const struct mk_chain *b)
 		const struct mk_chain_function *left = &a->functions[i], *right = &b->functions[i];
 
 		if (left->name != right->name || left->skips != right->skips ||
-		    left->drops_lost != right->drops_lost || left->hash_by != right->hash_by)
+		    left->drops_lost != right->drops_lost || left->hash_by != right->hash_by ||
+		    left->local_weight != right->local_weight)
 			return false;
 	}
 	return true;

@@ -33,6 +33,7 @@ struct mk_chain_function {
 	bool skips; /* whenUnavailable: Skip */
 	bool drops_lost; /* onLoss: Drop */
 	uint8_t hash_by; /* enum mk_chain_hash */
+	uint16_t local_weight; /* 1 to MK_SFC_LOCAL_WEIGHT_MAX */
 };
 
 struct mk_chain {
