@@ -170,6 +170,49 @@ no_agent_there()
 	lab rm "$(<"$TMP/left")"
 }
 
+# ---- weights
+
+# vias PORT: the replicas that the UDP flows to PORT pass, as a list
+vias()
+{
+	on node1 "$MK_BIN" sessions -o json |
+		jq -c --arg port ":$1" '[.[] | select(.protocol == "UDP" and .via and (.to | endswith($port))).via]'
+}
+all_open() { vias "$1" | jq -e 'length == 40'; }
+# weighed PORT: flows of 40 that each replica has, as `plain_1=N plain_2=N`
+weighed()
+{
+	load weighed client --light 40 "$(with_port "$WORLD" "$1")"
+	wait_for 20 all_open "$1"
+	stop_load
+	vias "$1" | jq -r 'group_by(.) | map("\(.[0] | sub("-"; "_"))=\(length)") | join(" ")'
+}
+weights()
+{
+	local plain_1=0 plain_2=0 plain_3=0
+	function_pod plain-1 plain Bridged
+	NODE=node2 function_pod plain-2 plain Bridged
+	NODE=node3 function_pod plain-3 plain Bridged --annotation $PREFIX/weight=0
+	chain '[{name: plain}]'
+	wait_for 10 serve_now plain 2
+	wait_for 10 try client "$(with_port "$WORLD" $DENIED_PORT)"
+	eval "$(weighed 7021)"
+	echo "with localWeight 16: $plain_1 here, $plain_2 on node2, $plain_3 on node3"
+	((plain_1 > 28 && plain_3 == 0))
+	chain '[{name: plain, localWeight: 1}]'
+	wait_for 10 evenly
+}
+# Until the tables have the new weight, most flows go to the replica of this node
+evenly()
+{
+	local plain_1=0 plain_2=0 plain_3=0 port
+	port=$(cat "$TMP/weight-port" 2>/dev/null || echo 7022)
+	echo $((port + 1)) >"$TMP/weight-port"
+	eval "$(weighed "$port")"
+	echo "with localWeight 1: $plain_1 here, $plain_2 on node2, $plain_3 on node3"
+	((plain_1 > 4 && plain_2 > 4 && plain_3 == 0))
+}
+
 # ---- others
 
 # A packet for a function, from a host that is no node
@@ -194,7 +237,7 @@ FAR_POD=$(lab pod node3 far --namespace shop)
 for pod in web server far; do
 	serve "$pod" "$pod" --tcp $OPEN_PORT --udp $OPEN_PORT --tcp $DENIED_PORT
 done
-serve world world --tcp $OPEN_PORT --udp $OPEN_PORT --tcp $DENIED_PORT "${LOAD_PORTS[@]/#/--udp=}" "${LOAD_PORTS[@]/#/--tcp=}"
+serve world world --tcp $OPEN_PORT --udp $OPEN_PORT --tcp $DENIED_PORT "${LOAD_PORTS[@]/#/--udp=}" "${LOAD_PORTS[@]/#/--tcp=}" --{udp,tcp}={7021..7029}
 service_yaml web web "$VIP" "{port: 80, targetPort: $OPEN_PORT, nodePort: 30080}" | sed 's/metadata: {/&namespace: shop, /' | apply services
 wait_for 10 ask client tcp "$(with_port "$VIP" 80)"
 
@@ -205,5 +248,6 @@ check "a packet that is too large learns the overlay's MTU" too_large
 check "a replica on another node is removed: its flows go on, the other's lose nothing" removed
 check "... with the chained pod's agent dead" no_home
 check "... with the functions' agents dead" no_agent_there
+check "most flows stay on the node; localWeight 1: as many on another; weight 0: none" weights
 check "a stranger's packet for a function is refused" stranger
 finish
