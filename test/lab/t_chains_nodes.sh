@@ -89,12 +89,20 @@ goes_by()
 	ask client tcp "$(with_port "$WORLD" $OPEN_PORT)" --from "$(with_port "$CLIENT" $port)"
 	expect_eq "path" "$1" "$(on node1 "$MK_BIN" sessions -o json | jq -r ".[] | select(.from == \"$(with_port "$CLIENT" $port)\").via")"
 }
+# far_trace: `trace` names the functions, and the nodes where they run
+far_trace()
+{
+	local said
+	said=$(on node1 "$MK_BIN" trace shop/client "$WORLD" $OPEN_PORT)
+	expect_match "trace" "sfc +chain [^ ]+: to pod inspection/ids-3 on node node3 by its port inside, interface mksfc.*sfc_overlay +chain [^ ]+: to pod inspection/middle-1 by its port inside.*sfc_port +chain [^ ]+: to pod inspection/firewall-2 on node node2 .*sfc_overlay +from the last function: leaves the chain.*forwarded" "${said//$'\n'/ }"
+}
 several()
 {
 	function_pod middle-1 middle Bridged
 	NODE=node3 mover ids-3 ids
 	via '[{name: firewall}, {name: ids}]' firewall-2,ids-3
 	via '[{name: ids}, {name: middle}, {name: firewall}]' ids-3,middle-1,firewall-2
+	far_trace
 	lab rm middle-1
 	lab rm ids-3
 	chain '[{name: firewall}]'

@@ -33,6 +33,8 @@ const char *mk_chain_name(const struct mk_cli_chains *chains, unsigned int numbe
 /* Name replica @number in @buf, "replica 7" if its name is not known. Returns @buf. */
 const char *mk_replica_name(const struct mk_cli_chains *chains, unsigned int number,
 			    char buf[MK_CHAIN_NAME_BYTES]);
+/* Return the name of replica @number's node, "?" if it is not known. */
+const char *mk_replica_node(const struct mk_cli_chains *chains, unsigned int number);
 /* Can replica @number get packets? *@entry is its row. */
 bool mk_replica_is_usable(const struct mk_cli_chains *chains, unsigned int number,
 			  struct mk_sfc_replica *entry);

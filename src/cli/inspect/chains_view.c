@@ -56,9 +56,9 @@ const char *mk_chain_names_text(json_object *entry, const char *key)
 	return value ? json_object_get_string(value) : "";
 }
 
-/* Find the name of the entry of @list whose @key is @number. */
-static const char *name_of(const struct mk_cli_chains *chains, const char *list, const char *key,
-			   unsigned int number)
+/* Find the entry of @list whose @key is @number. NULL: there is none. */
+static json_object *entry_of(const struct mk_cli_chains *chains, const char *list, const char *key,
+			     unsigned int number)
 {
 	json_object *entry;
 
@@ -66,15 +66,15 @@ static const char *name_of(const struct mk_cli_chains *chains, const char *list,
 		json_object *value = member(entry, key, json_type_int);
 
 		if (value && json_object_get_int64(value) == (int64_t)number)
-			return mk_chain_names_text(entry, "name");
+			return entry;
 	}
-	return "";
+	return NULL;
 }
 
 const char *mk_chain_name(const struct mk_cli_chains *chains, unsigned int number,
 			  char buf[MK_CHAIN_NAME_BYTES])
 {
-	const char *name = name_of(chains, "chains", "id", number);
+	const char *name = mk_chain_names_text(entry_of(chains, "chains", "id", number), "name");
 
 	if (*name)
 		snprintf(buf, MK_CHAIN_NAME_BYTES, "%s", name);
@@ -86,13 +86,22 @@ const char *mk_chain_name(const struct mk_cli_chains *chains, unsigned int numbe
 const char *mk_replica_name(const struct mk_cli_chains *chains, unsigned int number,
 			    char buf[MK_CHAIN_NAME_BYTES])
 {
-	const char *name = name_of(chains, "replicas", "number", number);
+	const char *name =
+		mk_chain_names_text(entry_of(chains, "replicas", "number", number), "name");
 
 	if (*name)
 		snprintf(buf, MK_CHAIN_NAME_BYTES, "%s", name);
 	else
 		snprintf(buf, MK_CHAIN_NAME_BYTES, "replica %u", number);
 	return buf;
+}
+
+const char *mk_replica_node(const struct mk_cli_chains *chains, unsigned int number)
+{
+	const char *node =
+		mk_chain_names_text(entry_of(chains, "replicas", "number", number), "node");
+
+	return *node ? node : "?";
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ struct way {
 	struct mk_sfc_path path;
 	unsigned int id;
 	bool forward; /* from client to server */
-	bool any; /* the packet has passed a function */
+	const char *at; /* the program that has the packet */
 };
 
 /* The place in the path that is visited at @step: answers go backwards. */
@@ -39,20 +39,50 @@ static const char *chain_of(const struct way *way, size_t place, char name[MK_CH
 	return mk_chain_name(way->chains, way->path.chain[direction], name);
 }
 
+static bool is_elsewhere(const struct mk_sfc_replica *replica)
+{
+	static const __u8 here[sizeof(replica->vtep_mac)];
+
+	return memcmp(replica->vtep_mac, here, sizeof(here)) != 0;
+}
+
 static void tell_function(struct way *way, size_t place, const struct mk_sfc_replica *replica)
 {
 	const enum mk_sfc_side out = exit_side(way, place);
+	const unsigned int number = way->path.replica[place];
 	char chain[MK_CHAIN_NAME_BYTES], pod[MK_CHAIN_NAME_BYTES], entry[40];
-	char device[IF_NAMESIZE] = "?";
+	char device[IF_NAMESIZE] = "?", where[MK_CHAIN_NAME_BYTES] = "";
 
-	if_indextoname(replica->ifindex[!out], device);
+	if_indextoname(is_elsewhere(replica) ? way->story->view->links.sfc_ifindex
+					     : replica->ifindex[!out],
+		       device);
+	if (is_elsewhere(replica))
+		snprintf(where, sizeof(where), " on node %s", mk_replica_node(way->chains, number));
 	snprintf(entry, sizeof(entry), "sfc_paths: %u", way->id);
 	trace_step(
-		way->story, way->any ? "sfc_port" : "sfc", entry,
-		"chain %s: to pod %s by its port %s, interface %s; a function may drop or change it: taken as unchanged",
-		chain_of(way, place, chain),
-		mk_replica_name(way->chains, way->path.replica[place], pod),
+		way->story, way->at, entry,
+		"chain %s: to pod %s%s by its port %s, interface %s; a function may drop or change it: taken as unchanged",
+		chain_of(way, place, chain), mk_replica_name(way->chains, number, pod), where,
 		out == MK_SFC_OUTSIDE ? "inside" : "outside", device);
+}
+
+/* The function has sent the packet on. From another node it comes back by the device of chains. */
+static int go_on(struct way *way, size_t place, const struct mk_sfc_replica *replica,
+		 struct mk_trace_frame *frame, enum mk_trace_verdict *verdict, struct mk_error *err)
+{
+	const struct mk_view *view = way->story->view;
+	const enum mk_sfc_side out = exit_side(way, place);
+	const struct mk_sfc_mac from = mk_sfc_mac_make(MK_SFC_FROM, out, 0, replica->uid_hash);
+	int ifindex = (int)replica->ifindex[out];
+
+	way->at = "sfc_port";
+	if (is_elsewhere(replica)) {
+		way->at = "sfc_overlay";
+		ifindex = (int)view->links.sfc_ifindex;
+		memcpy(frame->byte, view->node.vtep_mac, sizeof(from));
+		memcpy(frame->byte + sizeof(from), &from, sizeof(from));
+	}
+	return trace_copy_run(way->story->copy, way->at, ifindex, frame, verdict, err);
 }
 
 /* Returns false if the packet goes no further. */
@@ -68,10 +98,8 @@ static bool pass(struct way *way, size_t place, struct mk_trace_frame *frame,
 		return false;
 	}
 	tell_function(way, place, &replica);
-	way->any = true;
-	if (trace_copy_run(story->copy, "sfc_port", (int)replica.ifindex[exit_side(way, place)],
-			   frame, verdict, &err) < 0) {
-		trace_step(story, "sfc_port", NULL, "%s", mk_error_text(&err));
+	if (go_on(way, place, &replica, frame, verdict, &err) < 0) {
+		trace_step(story, way->at, NULL, "%s", mk_error_text(&err));
 		return false;
 	}
 	story->reason = trace_copy_drop(story->copy);
@@ -86,9 +114,8 @@ static void walk(struct way *way, struct mk_trace_frame *frame, enum mk_trace_ve
 		if (way->path.replica[place] && !pass(way, place, frame, verdict))
 			return;
 	}
-	if (way->any)
-		trace_step(way->story, "sfc_port", NULL,
-			   "from the last function: leaves the chain");
+	if (strcmp(way->at, "sfc") != 0)
+		trace_step(way->story, way->at, NULL, "from the last function: leaves the chain");
 	else
 		trace_step(
 			way->story, "sfc", NULL,
@@ -99,7 +126,7 @@ void trace_tell_chains(struct mk_trace_story *story, const struct mk_tuple *key,
 		       struct mk_trace_frame *frame, enum mk_trace_verdict *verdict)
 {
 	cleanup_cli_chains struct mk_cli_chains chains = { 0 };
-	struct way way = { .story = story, .chains = &chains };
+	struct way way = { .story = story, .chains = &chains, .at = "sfc" };
 	struct mk_session session;
 
 	if (!trace_copy_session(story->copy, false, key, &session) || !session.to.path ||

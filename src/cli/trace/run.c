@@ -309,7 +309,8 @@ static const char *const shared[] = { "frontends",     "service_backends",
 				      "policy_peers",  "policy_identities",
 				      "policy_blocks", "policy_ports",
 				      "sfc_chains",    "sfc_functions",
-				      "sfc_replicas",  "sfc_ports" };
+				      "sfc_replicas",  "sfc_ports",
+				      "sfc_tags" };
 
 static int share(struct bpf_map *map, const struct mk_view *view, struct mk_error *err)
 {
@@ -357,9 +358,9 @@ static int prepare_maps(struct bpf_object *object, const struct mk_view *view, s
  * loopback device a packet goes on to the host's hook. */
 static void choose_programs(struct mk_object *object, const char *entry)
 {
-	static const char *const chain[] = { "router", "elb",	   "open",	  "policy",
-					     "sfc",    "sfc_open", "sfc_session", "sfc_port",
-					     "nat",    "error",	   "ndp" };
+	static const char *const chain[] = { "router",	    "elb",	"open",	       "policy",
+					     "sfc",	    "sfc_open", "sfc_session", "sfc_port",
+					     "sfc_overlay", "nat",	"error",       "ndp" };
 
 	for (size_t i = 0; i < mk_object_program_count(object); i++) {
 		const char *name = mk_programs[i].name;
