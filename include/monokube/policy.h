@@ -29,7 +29,7 @@ static inline int mk_set_enforces(__u64 set)
 	return set != MK_SET_OPEN && (!(set & MK_SET_ONLY_AUDITS) || set & MK_SET_HAS_CHAINS);
 }
 
-/* What the agent has read of the cluster's policies. */
+/* How many of the cluster's policies the agent has read. */
 enum mk_policy_listed {
 	MK_POLICY_NOT_LISTED, /* nothing since the boot, or another process has emptied the entry */
 	MK_POLICY_LISTED_NONE, /* there are no policies */

@@ -471,7 +471,7 @@ static int check_ports(const struct mk_config *config, struct mk_error *err)
 	return check_listens(config, err);
 }
 
-/* A VXLAN device that monokube makes is none of its other devices. */
+/* Each device that monokube makes has a name of its own. */
 static int check_vxlan_name(const struct mk_config *config, const char *setting, const char *vxlan,
 			    struct mk_error *err)
 {

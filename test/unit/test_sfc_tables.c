@@ -213,6 +213,17 @@ START_TEST(test_other_family)
 }
 END_TEST
 
+/* A second later, no path names the number of what is gone. */
+static void release_one(void)
+{
+	const struct mk_sfc_named *named;
+
+	now_ns += S;
+	ck_ok(mk_sfc_sync_pass_ended(made, now_ns, &err));
+	named = mk_sfc_sync_named(made);
+	ck_assert_uint_eq(mk_sfc_release(sfc, &named, 1, now_ns), 1);
+}
+
 START_TEST(test_remote)
 {
 	static const uint8_t mac[6] = { 2, 0x4d, 10, 18, 0, 2 };
@@ -233,18 +244,13 @@ START_TEST(test_remote)
 	apply();
 	ck_assert_uint_eq(replica_at(far).state, MK_SFC_LOST);
 	ck_assert_uint_eq(number_at(tag), far); /* packets of it may be on their way */
-	now_ns += S;
-	ck_ok(mk_sfc_sync_pass_ended(made, now_ns, &err));
-	ck_assert_uint_eq(mk_sfc_release(sfc,
-					 &(const struct mk_sfc_named *){ mk_sfc_sync_named(made) },
-					 1, now_ns),
-			  1);
+	release_one();
 	apply();
 	ck_assert_uint_eq(number_at(tag), 0);
 }
 END_TEST
 
-/* What programs write is no damage, and stays while the replica is the same one. */
+/* The audit accepts what programs write, and keeps it while the replica is the same one. */
 START_TEST(test_back)
 {
 	begin();
@@ -275,12 +281,7 @@ START_TEST(test_back_of_new_owner)
 	set_back(number, 4711);
 	pod_count = 2;
 	compile(); /* the tables miss this */
-	now_ns += S;
-	ck_ok(mk_sfc_sync_pass_ended(made, now_ns, &err));
-	ck_assert_uint_eq(mk_sfc_release(sfc,
-					 &(const struct mk_sfc_named *){ mk_sfc_sync_named(made) },
-					 1, now_ns),
-			  1);
+	release_one();
 	add_remote("s");
 	apply();
 	ck_assert_uint_eq(pods[2].number, number);

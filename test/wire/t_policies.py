@@ -325,14 +325,20 @@ def chain_events(server):
                   for e in server.done("GET", "/api/v1/namespaces/shop/events")["items"])
 
 
-def status_of_chains():
-    """the status of a chain is written once, and again only if it changes; a change of Ready is an Event on the chain"""
-    server = Server()
+def status_of_out(server):
+    """Follow a cluster with one chain, and report its status."""
     only_own_node(server)
     add_chain(server, "out")
     client = start(server, "p")
     holds(client, "chain shop/out 0 fw")
     client.wants("s")
+    return client
+
+
+def status_of_chains():
+    """the status of a chain is written once, and again only if it changes; a change of Ready is an Event on the chain"""
+    server = Server()
+    client = status_of_out(server)
     have = ready_is(server, "AllServing")
     expect("Accepted", (have["Accepted"]["status"], have["Accepted"]["reason"]), ("True", "Valid"))
     status = chain_of(server)["status"]
@@ -378,11 +384,7 @@ def status_of_others():
 def status_of_a_bad_chain():
     """a chain that makes no sense is not accepted, with field and value; its last good version stays in force"""
     server = Server()
-    only_own_node(server)
-    add_chain(server, "out")
-    client = start(server, "p")
-    holds(client, "chain shop/out 0 fw")
-    client.wants("s")
+    client = status_of_out(server)
     ready_is(server, "AllServing")
     bad = {"peers": [{"ipBlock": {"cidr": "1::2::3/64"}}]}
     server.patch(ONE_CHAIN % "out", {"spec": {"traffic": bad}})

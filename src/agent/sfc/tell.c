@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What people learn of chains: the file that the command line reads, the log, and the status of the
- * objects. The status follows only from objects that every agent has, so all agents agree on it.
- * What the tables of this node have does not count. */
+ * objects. The status follows only from objects that every agent has, never from the tables of this
+ * node, so all agents agree on it. */
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -27,7 +27,7 @@ void mk_report_ready(struct mk_report *report);
  * may have been created again. */
 void mk_report_node(struct mk_report *report, json_object *node);
 
-/* What an Event is about. The caller's. */
+/* The object that an Event is about. The texts belong to the caller. */
 struct mk_report_object {
 	const char *api_version, *kind, *namespace_, *name, *uid;
 };

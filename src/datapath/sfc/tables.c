@@ -18,7 +18,7 @@ static bool is_zero(const void *row, size_t bytes)
 	return at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0;
 }
 
-/* What programs write into a row is not compared. */
+/* Clear the member that programs write, before rows are compared. */
 static void forget_programs(const struct sfc_image *image, void *row)
 {
 	if (image->programs_at)
