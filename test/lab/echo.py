@@ -65,9 +65,12 @@ def serve_udp(args, sock):
 
 
 def serve_tcp(args, conn, sel):
-    """One request is one read; a connection may carry many (it outlives an agent)."""
+    """A connection may carry many requests (it outlives an agent). A large one comes in parts."""
     try:
         data = conn.recv(65536)
+        while b"request " in data[:32] and not data.endswith(b"\n"):
+            part = conn.recv(65536)
+            data = data + part if part else b""
         peer = conn.getpeername()
         note(args, "tcp", peer, data)
         if data.startswith(b"GET "):
@@ -133,7 +136,7 @@ def serve(args):
 
 def request(args, number):
     head = f"want {args.want} " if args.want else ""
-    return f"{head}request {number} ".ljust(args.size, "x").encode()
+    return f"{head}request {number} ".ljust(args.size - 1, "x").encode() + b"\n"
 
 
 def exchange(args, sock, number):

@@ -9,7 +9,8 @@ tests_run=0
 tests_failed=0
 
 # check NAME FUNCTION ARGS...: one test. The function runs in a subshell under `set -e` and
-# says with expect_* what is wrong; its output is shown only if it fails.
+# says with expect_* what is wrong; its output, and the commands that failed, are shown only if it
+# fails.
 check()
 {
 	local name=$1 status
@@ -19,9 +20,11 @@ check()
 		echo "ok $tests_run - $name # SKIP $SKIP"
 		return
 	fi
+	: >"$TMP/failed"
 	set +e
 	(
-		set -e
+		set -eE
+		trap 'echo "${BASH_SOURCE[0]##*/}: line $LINENO: $BASH_COMMAND" >>"$TMP/failed"' ERR
 		"$@"
 	) >"$TMP/output" 2>&1
 	status=$?
@@ -32,7 +35,7 @@ check()
 	fi
 	tests_failed=$((tests_failed + 1))
 	echo "not ok $tests_run - $name"
-	sed 's/^/# /' "$TMP/output"
+	sed 's/^/# /' "$TMP/output" "$TMP/failed"
 	[[ $(type -t explain) != function ]] || explain 2>&1 | sed 's/^/#   /'
 }
 
