@@ -26,6 +26,7 @@
 #define MK_SFC_LOCAL_WEIGHT	 16 /* of a function, without localWeight */
 #define MK_SFC_LOCAL_WEIGHT_MAX	 256
 #define MK_SFC_LOCAL_WEIGHT_MASK 0x1ffULL
+#define MK_SFC_TAP_MASK		 0x200ULL
 #define MK_SFC_BACK_MS		 1000 /* for so long a replica that was not there gets no packets */
 
 /* How a function pod handles the frames of its ports. */
@@ -34,6 +35,7 @@ enum mk_port_mode {
 	MK_PORT_BRIDGED, /* a bridge in the pod joins both ports */
 	MK_PORT_INLINE, /* a program moves frames from one port to the other */
 	MK_PORT_ROUTED, /* the pod's kernel routes from one port to the other */
+	MK_PORT_TAP, /* one port, `inside`: the pod gets copies, and may not send */
 	MK_PORT_MODES
 };
 
@@ -41,7 +43,7 @@ enum mk_port_mode {
 enum mk_sfc_side { MK_SFC_INSIDE, MK_SFC_OUTSIDE, MK_SFC_SIDES };
 
 enum mk_sfc_place_flags {
-	MK_SFC_SKIP = 1 << 0, /* whenUnavailable: Skip */
+	MK_SFC_SKIP = 1 << 0, /* whenUnavailable: Skip, or the function is a tap */
 	MK_SFC_KEEP_LOST = 1 << 1, /* onLoss: Drop */
 	MK_SFC_HASH_POD = 1 << 2, /* hashBy: Pod */
 	MK_SFC_HASH_PEER = 1 << 3, /* hashBy: Peer */
@@ -62,11 +64,12 @@ struct mk_sfc_chain {
 _Static_assert(sizeof(struct mk_sfc_chain) == 48, "map value ABI");
 
 /* Map sfc_functions, a hash by __u32: which replica new flows get. Chains that give replicas of
- * this node another weight (localWeight) have an entry of their own. One update replaces all. No
- * entry, or a slot with 0: no replica serves. */
+ * this node another weight (localWeight) have an entry of their own. So have chains that name the
+ * function as a tap: that entry has replicas of mode MK_PORT_TAP only, any other entry has none of
+ * them. One update replaces all. No entry, or a slot with 0: no replica serves. */
 struct mk_sfc_function {
-	/* A hash of namespace and name, with the localWeight in MK_SFC_LOCAL_WEIGHT_MASK: the agent
-	 * recognises it after a restart. */
+	/* A hash of namespace and name, with the localWeight in MK_SFC_LOCAL_WEIGHT_MASK and, for a
+	 * tap, MK_SFC_TAP_MASK: the agent recognises it after a restart. */
 	__u64 name_hash;
 	__u16 replica[MK_SFC_SLOTS]; /* by hash of the flow: key in map sfc_replicas */
 	__u16 pad[3];
@@ -80,14 +83,19 @@ enum mk_sfc_replica_state {
 };
 
 /* Map sfc_replicas, an array; entry 0 is none. The agent writes it. DEL clears `ifindex`: then no
- * packet goes there any more, with or without an agent. */
+ * packet goes there any more, with or without an agent.
+ *
+ * A replica of mode MK_PORT_TAP gets a copy of each packet, of both directions, by its one port.
+ * Its row names that port for both sides; its entry in sfc_ports has the side MK_SFC_INSIDE. The
+ * original goes on to the next place of the path. What the replica sends is dropped. */
 struct mk_sfc_replica {
 	__u64 uid_hash; /* of the Pod: the agent recognises it after a restart */
 	struct mk_addr addr; /* of the function pod, in this family; 0: it has none */
 	__u32 ifindex[MK_SFC_SIDES]; /* host's ends of its ports; 0: none, or on another node */
 	__u32 back_ms; /* CLOCK_MONOTONIC when its node sent a packet back; 0: not. Programs set it */
 	__u8 vtep_mac[6]; /* of its node; 0: this node */
-	__u8 mode; /* enum mk_port_mode; of a replica on another node MK_PORT_NONE */
+	/* enum mk_port_mode; of a replica on another node MK_PORT_TAP, or MK_PORT_NONE */
+	__u8 mode;
 	__u8 state; /* enum mk_sfc_replica_state */
 #if MK_FAMILY != 4
 	__u32 pad;
@@ -185,7 +193,9 @@ static inline __attribute__((always_inline)) __u64 mk_sfc_mac_tag(const struct m
 /* Map sfc_counters, a per-CPU hash by __u32, a replica's number. The agent adds and removes
  * entries; programs count if there is one. */
 struct mk_sfc_counters {
-	__u64 sent_packets[MK_SFC_SIDES], sent_bytes[MK_SFC_SIDES]; /* to that port */
+	/* to that port; to a tap: INSIDE copies of what the chained pod sends, OUTSIDE of what it
+	 * gets */
+	__u64 sent_packets[MK_SFC_SIDES], sent_bytes[MK_SFC_SIDES];
 	__u64 received_packets[MK_SFC_SIDES], received_bytes[MK_SFC_SIDES]; /* from that port */
 };
 _Static_assert(sizeof(struct mk_sfc_counters) == 64, "map value ABI");
