@@ -291,8 +291,10 @@ perf: deps ## beside a routed peer and bare wires, policies, chains, CNI calls, 
 	$(Q)status=0; test/progress compare perf/compare $(if $(QUICK),--quick) || status=$$?; \
 		test/progress policies perf/policies/compare $(if $(QUICK),--quick) || status=$$?; \
 		test/progress chains perf/chains/compare $(if $(QUICK),--quick) || status=$$?; \
+		test/progress chain-events perf/chains/events $(if $(QUICK),--rounds 5) || status=$$?; \
 		test/progress cni perf/cni $(if $(QUICK),10 --quick) || status=$$?; \
 		MK_POLICIES=1 test/progress cni-policies perf/cni $(if $(QUICK),10 --quick) || status=$$?; \
+		MK_FUNCTIONS=1 test/progress cni-functions perf/cni $(if $(QUICK),10 --quick) || status=$$?; \
 		test/progress load-time perf/policies/load_time $(if $(QUICK),1) || status=$$?; \
 		$(if $(QUICK),,test/progress flood perf/policies/flood || status=$$?;) \
 		perf/plot || status=$$?; \
