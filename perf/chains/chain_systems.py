@@ -59,22 +59,52 @@ class Bridges(Wire):
         self.addresses_up()
 
 
-class Monokube(systems.Monokube):
-    """A lab with one node. With `replicas`, a chain takes what pods of CHAINED begin through one
-    function. The client is in `namespace`."""
+class BridgesFar(Wire):
+    """The function is on another node. A VXLAN network for each of its sides leads there."""
 
-    def __init__(self, prefix, replicas, namespace=CHAINED):
+    hosts = {"host1": "192.168.97.1", "host2": "192.168.97.2"}
+
+    def wire(self):
+        self.add("function")
+        for host in self.hosts:
+            self.add(host)
+            self.sysctl(host, **{"net__bridge__bridge-nf-call-iptables": 0, "net__bridge__bridge-nf-call-ip6tables": 0})
+        systems.underlay_up(self, self.hosts)
+        for vni, (end, port) in enumerate((("a", "inside"), ("b", "outside")), 7):
+            self.cable(end, "eth0", "host1", f"to-{end}")
+            self.cable("function", port, "host2", port)
+            self.network("host1", "host2", vni, f"to-{end}")
+            self.network("host2", "host1", vni, port)
+            self.ip(end, "link", "set", "eth0", "mtu", 1450)
+        bridge_up(self, "function", "inside", "outside")
+        self.addresses_up()
+
+    def network(self, host, other, vni, port):
+        bridge, vxlan = f"br{vni}", f"vx{vni}"
+        self.ip(host, "link", "add", bridge, "type", "bridge")
+        self.ip(host, "link", "add", vxlan, "type", "vxlan", "id", vni, "dstport", 4789, "remote", self.hosts[other],
+                "local", self.hosts[host], "dev", "eth0")
+        for device in (port, vxlan):
+            self.ip(host, "link", "set", "dev", device, "master", bridge, "up")
+        self.ip(host, "link", "set", bridge, "up")
+
+
+class Monokube(systems.Monokube):
+    """A lab. With `replicas`, a chain takes what pods of CHAINED begin through one function, whose
+    pods are on `node`. The client is in `namespace`, and on node1 as the server."""
+
+    def __init__(self, prefix, replicas, namespace=CHAINED, node="node1"):
         super().__init__(prefix)
-        self.replicas, self.namespace = replicas, namespace
+        self.replicas, self.namespace, self.node = replicas, namespace, node
 
     def up(self):
-        self.lab("up", 1, "--pods")
+        self.lab("up", 1 if self.node == "node1" else 2, "--pods")
         del self.nodes["node2"]
         self.directory = Path(f"/run/mklab-{self.prefix}")
         self.pods = {pod: self.lab("pod", "node1", pod, "--namespace", namespace).strip()
                      for pod, namespace in (("client", self.namespace), ("near", FREE))}
         for number in range(self.replicas):
-            self.lab("pod", "node1", f"function-{number}", "--namespace", CHAINED, "--label", f"{FUNCTION}=bridge",
+            self.lab("pod", self.node, f"function-{number}", "--namespace", CHAINED, "--label", f"{FUNCTION}=bridge",
                      "--annotation", f"{FUNCTION}-ports=Bridged")
         self.prepare_client("client")
         self.serve("near")
@@ -113,4 +143,6 @@ def all_systems():
         "chain-64": Monokube(f"{prefix}d", 64),
         "wire": Wire(f"{prefix}w"),
         "bridges": Bridges(f"{prefix}b"),
+        "chain-far": Monokube(f"{prefix}e", 1, node="node2"),
+        "bridges-far": BridgesFar(f"{prefix}g"),
     }
