@@ -4,9 +4,12 @@
 new connections worked by all ways, `-` if they did not in time, and until the agent said that it had put back
 what was missing, `-` if that is not its business. Exit status 1 if something did not work, a repair took
 longer than REPAIR_SECONDS, a connection broke (but see HOST_ANSWERS), an agent's death lost a
-datagram, or something was answered that policies deny (but see UNGUARDED)."""
+datagram, or something was answered that policies or functions deny (but see UNGUARDED). Flows of files
+*.chained pass functions and have a line of their own: after no fault may one break, or an answer pass. A LOAD
+also has lines `function PASSED DENIED`, packets of a function."""
 import statistics
 import sys
+from collections import Counter
 
 REPAIR_SECONDS = 5
 
@@ -27,6 +30,15 @@ def spread(seconds):
     return f"{statistics.median(seconds):.1f} to {max(seconds):.1f}" if seconds else ""
 
 
+def chained(count):
+    """Return the line of chained flows, and whether something is wrong with it."""
+    line = (f"chained: {count['flows']} flows, {count['exchanges']} exchanges, {count['datagrams']} datagrams, {count['broken']} connections "
+            f"broken, {count['lost']} datagrams lost; {count['denied']} denied attempts, {count['passed']} passed; "
+            f"functions passed {count['through']} packets and denied {count['refused']}")
+    wrong = count["broken"] or count["passed"]
+    return line, wrong or not all(count[what] for what in ("flows", "exchanges", "denied", "through", "refused"))
+
+
 def main():
     faults = sorted((float(f[0]), f[1], f[2], " ".join(f[3:])) for f in read(sys.argv[1]))
     rows, total = {}, {"flows": 0, "exchanges": 0, "datagrams": 0, "denied": 0}
@@ -36,8 +48,14 @@ def main():
         row["times"] += 1
         row["all"] += [float(works)] if works != "-" else []
         row["repaired"] += [float(repaired)] if repaired != "-" else []
-    before = fresh()
-    for words in (words for path in sys.argv[2:] for words in read(path)):
+    before, of_chains = fresh(), Counter()
+    for path, words in ((path, words) for path in sys.argv[2:] for words in read(path)):
+        if words[0] == "function":
+            of_chains.update(through=int(words[1]), refused=int(words[2]))
+        elif path.endswith(".chained") and words[0] in ("broken", "lost", "passed"):
+            of_chains[words[0]] += 1
+        elif path.endswith(".chained") and words[0] in total:
+            of_chains[words[0]] += int(words[1])
         if words[0] in total:
             total[words[0]] += int(words[1])
         if words[0] in ("broken", "lost", "passed"):
@@ -64,7 +82,9 @@ def main():
     repaired = [seconds for row in rows.values() for seconds in row["repaired"]]
     print(f"{count} faults, {total['exchanges']} exchanges, {total['datagrams']} datagrams, {total['denied']} denied attempts; "
           f"median to longest; all repairs: {spread(repaired) or 'none'}, the bound is {REPAIR_SECONDS}")
-    sys.exit(1 if bad else 0)
+    line, wrong = chained(of_chains)
+    print(line)
+    sys.exit(1 if bad or wrong else 0)
 
 
 main()

@@ -118,6 +118,58 @@ consenting_namespace()
 	END
 }
 
+# ---- a chain between two pods
+
+# guard NAME NODE: a replica of the firewall. It gets traffic when it has its rules. A flow may come back to it, so
+# its connection tracking does not compare sequence numbers with those that it saw last.
+guard()
+{
+	NODE=$2 firewall "$1" --label "$PREFIX/function=starts" &&
+		on "$1" sysctl -qw net.netfilter.nf_conntrack_tcp_be_liberal=1 &&
+		lab label "$1" "$PREFIX/function=firewall"
+}
+
+# chained_up NODE: the pod shopper of NODE asks the pod store of node2, and a Service of it, by the firewall, which has
+# a replica on each node.
+STORE_VIP=$(in_family 10.96.66.3)
+chained_up()
+{
+	consenting_namespace shop
+	guard guard-1 node1
+	guard guard-2 node2
+	lab pod "$1" shopper --namespace shop >/dev/null
+	STORE=$(lab pod node2 store)
+	serve store store --{tcp,udp}={$OPEN_PORT,$DENIED_PORT}
+	service_yaml store store "$STORE_VIP" "$(store_port TCP $OPEN_PORT), $(store_port UDP $OPEN_PORT),
+		$(store_port TCP $DENIED_PORT), $(store_port UDP $DENIED_PORT)" | apply store
+	chain '[{name: firewall, localWeight: 1}]'
+	wait_for 20 serve_now firewall 2
+	wait_for 20 denied_to shopper "$(with_port "$STORE" $DENIED_PORT)"
+	wait_for 20 ask shopper tcp "$STORE_VIP:$OPEN_PORT"
+}
+store_port() { echo "{name: p-${1,,}-$2, port: $2, protocol: $1}"; }
+
+# chained_load: until stop_load and stop_denied
+chained_load()
+{
+	load chained shopper "$STORE:$OPEN_PORT" "$STORE_VIP:$OPEN_PORT"
+	denied chained shopper "$STORE:$DENIED_PORT" "$STORE_VIP:$DENIED_PORT"
+}
+
+# chained_paths NODE: `PROTOCOL CLIENT'S PORT REPLICA` of each flow of the load, as NODE, the shopper's, knows it
+chained_paths()
+{
+	local ports
+	ports=$(on shopper ss -Hntu state established dport = ":$OPEN_PORT" | awk '{ sub(/.*:/, "", $4); print $4 }' | jq -s .)
+	on "$1" "$MK_BIN" sessions ":$OPEN_PORT" -o json | jq -r --argjson ports "$ports" '.[] |
+		(.from | sub(".*:"; "") | tonumber) as $port | select(.via and ($port | IN($ports[]))) |
+		"\(.protocol) \($port) \(.via)"' | sort -u
+}
+all_have_paths() { expect_eq "chained flows" 6 "$(chained_paths "$1" | wc -l)"; }
+
+# passed_by REPLICA: a line for report.py, with the packets that it passed and denied since its start
+passed_by() { echo "function $(($(counted "$1" outward) + $(counted "$1" inward))) $(counted "$1" denied)"; }
+
 # ---- traffic
 
 try() { on "$1" "$HERE/echo.py" ask tcp "$2" --timeout 0.4; }
