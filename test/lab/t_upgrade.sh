@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # test/lab/t_upgrade.sh - an agent of a later version, whose sessions are longer (`make
 # ENLARGED=1`), takes a node over under load; it is killed several times, and at last not. Then the
-# previous version is refused.
+# previous version is refused. Part of the load passes a firewall, which has a replica on each node.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -14,15 +14,17 @@ set -euo pipefail
 . "$HERE/lib/witness.sh"
 # shellcheck source=test/lab/lib/later.sh
 . "$HERE/lib/later.sh"
+# shellcheck source=test/lab/lib/chains.sh
+. "$HERE/lib/chains.sh"
 
 MAPS=$PINS
 declare -A PIPES=()
 
-explain() { lab log node1 | tail -n 15; cat "$TMP"/load.*; }
+explain() { lab log node1 | tail -n 15; cat "$TMP"/load.* "$TMP"/denied.*; }
 
 upgrade_lab_up()
 {
-	lab up 2
+	lab up 2 --pods
 	web_pods_up
 	web_service_up
 	hold idle client "$VIP:8080"
@@ -31,7 +33,12 @@ upgrade_lab_up()
 	witness 10.244.1.0/24 30080 "$FAR"
 	load pod client "$ADDR_2:8080" "$VIP:8080" "$FAR:8080"
 	load world world "$NODE1:30080"
+	chained_up node1
+	chained_load
+	wait_for 10 all_have_paths node1
+	chained_paths node1 >"$TMP/paths"
 }
+
 
 session_bytes() { on node1 bpftool -j map show pinned "$MAPS/sessions" | jq .bytes_value; }
 
@@ -41,6 +48,7 @@ new_ones_work()
 	wait_for 10 ask client tcp "$VIP:8080" --timeout 1
 	wait_for 10 ask client tcp "$FAR:8080" --timeout 1
 	wait_for 10 ask world tcp "$NODE1:30080" --timeout 1
+	wait_for 10 ask shopper tcp "$STORE_VIP:$OPEN_PORT" --timeout 1
 }
 
 killed_on_its_way()
@@ -58,13 +66,15 @@ is_upgraded()
 	expect_eq "pins that are left of the change" "" "$(on node1 ls "$MAPS" | grep -E '_(new|before)_[0-9]' || true)"
 }
 
-# The running state: programs at the hooks, tables, the plugin.
+# The running state: programs at the hooks, also of pods, ports and chains, tables, the plugin.
 datapath()
 {
 	on node1 sh -c "
-		for device in eth0 mkhost1 mkvxlan lo; do
-			tc filter show dev \$device ingress; tc filter show dev \$device egress
+		for device in \$(ls /sys/class/net); do
+			echo \$device; tc filter show dev \$device ingress; tc filter show dev \$device egress
 		done
+		ip -d link show mksfc; bridge fdb show dev mksfc
+		for map in chains functions ports tags; do bpftool map dump pinned $MAPS/sfc_\$map; done
 		for map in $MAPS/*; do bpftool map show pinned \$map; done | grep -oE '^[0-9]+: .*flags'
 		md5sum /opt/cni/bin/monokube"
 }
@@ -74,6 +84,7 @@ downgrade_is_refused()
 	local before start
 	lab agent stop node1
 	before=$(datapath)
+	grep -q sfc_port <<<"$before" && grep -q sfc_overlay <<<"$before"
 	start=$(log_size)
 	expect_failure lab agent start node1
 	logged "$start" 'does not start: the tables in .* are of version 2 .* knows up to version 1\. .*not touched.*monokube cleanup'
@@ -96,11 +107,20 @@ goes_on()
 	pulse 5
 }
 
+function_decides()
+{
+	stop_denied
+	expect_eq "denied by functions, but answered" "" "$(grep ^passed "$TMP"/denied.* || true)"
+	expect_match "attempts" '^denied [0-9]{3,}' "$(tail -n 1 "$TMP"/denied.chained)"
+	expect_eq "chained flows" "$(<"$TMP/paths")" "$(MK_BIN=$LATER chained_paths node1)"
+	symmetric guard-1 guard-2
+}
+
 nothing_is_lost()
 {
 	stop_load
 	expect_eq "what broke or was lost" "" "$(grep -hE '^(broken|lost)' "$TMP"/load.* || true)"
-	expect_eq "flows" 12 "$(awk '$1 == "flows" { sum += $2 } END { print sum }' "$TMP"/load.*)"
+	expect_eq "flows" 18 "$(awk '$1 == "flows" { sum += $2 } END { print sum }' "$TMP"/load.*)"
 }
 
 no_tail_call_is_missed()
@@ -126,6 +146,7 @@ check "a later version takes over, with longer sessions" is_upgraded
 check "the version before is refused, and touches nothing" downgrade_is_refused
 check "a pod starts meanwhile" pod_starts_meanwhile
 check "the later version comes back" goes_on
+check "chained flows keep their replicas, and nothing passes that these deny" function_decides
 check "no connection broke and no datagram was lost" nothing_is_lost
 check "no tail call was missed" no_tail_call_is_missed
 check "no packet met a hook without its program" no_hook_is_without_program
