@@ -9,13 +9,14 @@
 	"'metadata': {" meta "}, 'spec': {" spec "}}"
 #define CHAIN_OF(namespace_, name, spec) \
 	CHAIN_WITH("'name': '" name "', 'namespace': '" namespace_ "', 'uid': '" name "'", spec)
-#define CHAIN(spec)	CHAIN_OF("x", "c", spec)
-#define FUNCTION(of)	"'functions': [{'name': " of "}]"
-#define F		FUNCTION("'f'")
-#define TRAFFIC(of)	"'traffic': {'podSelector': {}, " of "}, " F
-#define EGRESS		"'direction': 'Egress'"
-#define CHAIN_PEERS(of) CHAIN(TRAFFIC(EGRESS ", 'peers': [" of "]"))
-#define CHAIN_PORTS(of) CHAIN(TRAFFIC(EGRESS ", 'ports': [" of "]"))
+#define CHAIN(spec)	       CHAIN_OF("x", "c", spec)
+#define FUNCTION(of)	       "'functions': [{'name': " of "}]"
+#define F		       FUNCTION("'f'")
+#define TRAFFIC(of)	       "'traffic': {'podSelector': {}, " of "}, " F
+#define OF_SERVICE(name, more) "'traffic': {'service': '" name "'" more "}, " F
+#define EGRESS		       "'direction': 'Egress'"
+#define CHAIN_PEERS(of)	       CHAIN(TRAFFIC(EGRESS ", 'peers': [" of "]"))
+#define CHAIN_PORTS(of)	       CHAIN(TRAFFIC(EGRESS ", 'ports': [" of "]"))
 #define FUNCTION_POD(namespace_, name, function, more)                       \
 	"{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': '" name    \
 	"', 'namespace': '" namespace_ "', 'uid': 'u-" name "', 'labels': {" \

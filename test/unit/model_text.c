@@ -74,6 +74,14 @@ void summarize_service(struct line *line, const struct mk_service_object *servic
 	for (size_t i = 0; i < service->port_count; i++)
 		if (service->ports[i].node_port)
 			mk_line_add(line, " node-port=%u", service->ports[i].node_port);
+	for (size_t i = 0; i < service->port_count; i++)
+		if (service->ports[i].target_name)
+			mk_line_add(line, " target=%s", service->ports[i].target_name);
+		else if (service->ports[i].target_port != service->ports[i].port)
+			mk_line_add(line, " target=%u", service->ports[i].target_port);
+	for (size_t i = 0; i < service->selector.count; i++)
+		mk_line_add(line, "%s%s=%s", i ? "," : " pods:", service->selector.of[i].key,
+			    service->selector.of[i].value);
 	if (service->client_ip_affinity)
 		mk_line_add(line, " affinity=%us", service->affinity_timeout_s);
 	mk_line_add(line, "%s%s%s", service->external_local ? " ext-local" : "",

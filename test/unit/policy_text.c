@@ -148,7 +148,10 @@ void summarize_chain(struct line *line, const struct mk_chain *chain)
 	if (chain->has_namespaces)
 		add_selector(line, &chain->namespaces);
 	mk_line_add(line, "/");
-	add_selector(line, &chain->pods);
+	if (chain->service)
+		mk_line_add(line, "service %s", chain->service);
+	else
+		add_selector(line, &chain->pods);
 	mk_line_add(line, "%s%s%s", chain->applies[MK_POLICY_INGRESS] ? " ingress" : "",
 		    chain->applies[MK_POLICY_EGRESS] ? " egress" : "",
 		    chain->leaves_open_flows ? " new-only" : "");

@@ -116,6 +116,13 @@ static const struct {
 	  "{'name': 'b', 'port': 53, 'protocol': 'UDP'}, {'name': 'c', 'port': 53, 'protocol': "
 	  "'SCTP'}]}}",
 	  "x/s ClusterIP ip=10.96.0.1 a:53/tcp b:53/udp c:53/sctp" },
+	{ "service, target ports and selector",
+	  "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'selector': {'b': '2', 'a': '1'}, "
+	  "'ports': [{'name': 'a', 'port': 53, 'targetPort': 5353}, {'name': 'b', 'port': 54, "
+	  "'targetPort': 'dns'}, {'name': 'c', 'port': 55, 'targetPort': 0}, {'name': 'd', "
+	  "'port': 56, 'targetPort': null}]}}",
+	  "x/s ClusterIP ip=10.96.0.1 a:53/tcp b:54/tcp c:55/tcp d:56/tcp target=5353 target=dns "
+	  "pods:a=1,b=2" },
 	{ "service, NodePort and policies",
 	  "{" SERVICE ", 'spec': {'type': 'NodePort', 'clusterIP': '10.96.0.1', "
 	  "'externalTrafficPolicy': 'Local',"
@@ -328,6 +335,10 @@ static const struct {
 	  "value \"80\", expected a whole number" },
 	{ "port null", "{" SERVICE ", 'spec': {'ports': [null]}}",
 	  "spec.ports[0] is missing, expected an object" },
+	{ "target port", "{" SERVICE ", 'spec': {'ports': [{'port': 80, 'targetPort': 65536}]}}",
+	  "Service x/s: spec.ports[0].targetPort: value 65536, expected a number" },
+	{ "selector", "{" SERVICE ", 'spec': {'selector': {'app': ['x']}}}",
+	  "Service x/s: spec.selector.app: value a list, expected a text" },
 	{ "protocol", "{" SERVICE ", 'spec': {'ports': [{'port': 80, 'protocol': 'tcp'}]}}",
 	  "spec.ports[0].protocol: value \"tcp\", expected TCP, UDP or SCTP" },
 	{ "node port",

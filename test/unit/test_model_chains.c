@@ -114,6 +114,11 @@ static const struct {
 	  CHAIN_PORTS("{}, {'protocol': 'UDP', 'port': 53}, {'protocol': 'SCTP', 'port': 1, "
 		      "'endPort': 9}"),
 	  "x/c c 0 /{} egress; takes none: 0-65535/tcp 53/udp 1-9/sctp; f" },
+	{ "a Service", CHAIN(OF_SERVICE("web", "")),
+	  "x/c c 0 /service web ingress; takes none; f" },
+	{ "a Service, and peers",
+	  CHAIN(OF_SERVICE("web", ", 'direction': null, 'peers': [{'outside': true}]")),
+	  "x/c c 0 /service web ingress; takes none outside; f" },
 	{ "a function pod",
 	  FUNCTION_POD("x", "p", "f",
 		       ", 'spec': {'nodeName': 'n'}, 'status': {'podIP': "
@@ -197,8 +202,19 @@ static const struct {
 	{ CHAIN("'ends': {}, " TRAFFIC(EGRESS)),
 	  "spec.ends: value an object, expected no such field; known are priority, takeOpenFlows, "
 	  "traffic, functions" },
-	{ CHAIN(TRAFFIC("'service': 'web', " EGRESS)),
-	  "spec.traffic.service: value \"web\", expected no such field; known are podSelector" },
+	{ CHAIN(TRAFFIC("'vip': 'web', " EGRESS)),
+	  "spec.traffic.vip: value \"web\", expected no such field; known are podSelector, "
+	  "service, namespaceSelector, direction, peers, ports" },
+	{ CHAIN(TRAFFIC("'service': 'web'")),
+	  "spec.traffic.podSelector: value an object, expected no such field beside service" },
+	{ CHAIN(OF_SERVICE("web", ", 'namespaceSelector': {}")),
+	  "spec.traffic.namespaceSelector: value an object, expected no such field beside" },
+	{ CHAIN(OF_SERVICE("web", ", 'direction': 'Ingress'")),
+	  "spec.traffic.direction: value \"Ingress\", expected no such field beside service" },
+	{ CHAIN(OF_SERVICE("web", ", 'ports': []")),
+	  "spec.traffic.ports: value a list, expected no such field beside service" },
+	{ CHAIN(OF_SERVICE("shop/web", "")), "spec.traffic.service: value \"shop/web\"" },
+	{ CHAIN(OF_SERVICE("", "")), "spec.traffic.service: value \"\", expected lower case" },
 	{ CHAIN("'priority': 1001, " TRAFFIC(EGRESS)), "spec.priority: value 1001" },
 	{ CHAIN("'priority': -1, " TRAFFIC(EGRESS)), "spec.priority: value -1" },
 	{ CHAIN("'takeOpenFlows': 'no', " TRAFFIC(EGRESS)), "spec.takeOpenFlows: value \"no\"" },
@@ -295,6 +311,10 @@ static const struct {
 	  .heard = "chain:x/c" },
 	{ CHAIN_WITH("'name': 'c', 'namespace': 'x', 'uid': 'v'", TRAFFIC(EGRESS)),
 	  .heard = "chain:x/c" },
+	{ CHAIN(TRAFFIC("'direction': 'Ingress'")), .heard = "chain:x/c" },
+	{ CHAIN(OF_SERVICE("web", "")), .heard = "chain:x/c" },
+	{ CHAIN(OF_SERVICE("web", "")), .heard = "" },
+	{ CHAIN(OF_SERVICE("cart", "")), .heard = "chain:x/c" },
 	{ .kind = MK_KIND_CHAIN, .heard = "chain:x/c" },
 	{ .kind = MK_KIND_CHAIN, .heard = "" },
 	{ FUNCTION_POD("x", "p", "f", ""), .heard = "pod:p function:x/p" },
@@ -333,6 +353,60 @@ START_TEST(test_story)
 }
 END_TEST
 
+/* ---- Services of chains ---------------------------------------------------------------------- */
+
+#define SERVICE(spec)                                                                       \
+	"{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 'web', 'namespace': " \
+	"'x'}, 'spec': {" spec "}}"
+#define WEB	"'selector': {'app': 'web'}"
+#define PORT_80 "'ports': [{'port': 80}]"
+
+static const struct {
+	const char *service; /* NULL: none */
+	enum mk_chain_service expected;
+} services[] = {
+	{ SERVICE("'clusterIP': '10.96.0.1', " WEB ", " PORT_80), MK_CHAIN_SERVICE_SELECTS },
+	{ SERVICE("'clusterIP': 'None', " WEB ", " PORT_80), MK_CHAIN_SERVICE_SELECTS },
+	{ NULL, MK_CHAIN_SERVICE_MISSING },
+	{ "{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 'web', 'namespace': 'y'}, "
+	  "'spec': {" WEB ", " PORT_80 "}}",
+	  MK_CHAIN_SERVICE_MISSING },
+	{ "{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 'web', 'namespace': 'x', "
+	  "'labels': {'service.kubernetes.io/service-proxy-name': 'other'}}, 'spec': {" WEB
+	  ", " PORT_80 "}}",
+	  MK_CHAIN_SERVICE_MISSING },
+	{ SERVICE(PORT_80), MK_CHAIN_SERVICE_NO_SELECTOR },
+	{ SERVICE("'selector': {}, " PORT_80), MK_CHAIN_SERVICE_NO_SELECTOR },
+	{ SERVICE("'type': 'ExternalName', " WEB ", " PORT_80), MK_CHAIN_SERVICE_NO_SELECTOR },
+	{ SERVICE("'clusterIP': 'None', " WEB), MK_CHAIN_SERVICE_NO_PORTS },
+};
+
+static void visit_service(void *ctx, const struct mk_chain *chain)
+{
+	const struct mk_service_object *service;
+
+	ck_assert_int_eq(mk_chain_service(model, chain, &service), services[*(int *)ctx].expected);
+	ck_assert((service != NULL) == (services[*(int *)ctx].expected == 0));
+}
+
+START_TEST(test_service)
+{
+	apply_good_text(model, CHAIN(OF_SERVICE("web", "")));
+	if (services[_i].service)
+		apply_good_text(model, services[_i].service);
+	mk_model_each_chain(model, visit_service, &_i);
+	ck_assert(mk_model_has_chain_of(model, "x", "web"));
+	ck_assert(!mk_model_has_chain_of(model, "x", "cart"));
+	ck_assert(!mk_model_has_chain_of(model, "y", "web"));
+	apply_good_text(model, CHAIN(TRAFFIC(EGRESS)));
+	ck_assert(!mk_model_has_chain_of(model, "x", "web"));
+	mk_model_delete(model, MK_KIND_CHAIN, "x", "c");
+	mk_model_delete(model, MK_KIND_SERVICE, "x", "web");
+	mk_model_delete(model, MK_KIND_SERVICE, "y", "web");
+	ck_assert_uint_eq(texts_count(&model->texts), 0);
+}
+END_TEST
+
 UNIT_SUITE("model chains")
 {
 	TCase *tc = unit_case(suite, "chains", setup, teardown);
@@ -341,4 +415,5 @@ UNIT_SUITE("model chains")
 	tcase_add_loop_test(tc, test_bad, 0, MK_ARRAY_SIZE(bad));
 	tcase_add_test(tc, test_ready_of_others);
 	tcase_add_test(tc, test_story);
+	tcase_add_loop_test(tc, test_service, 0, MK_ARRAY_SIZE(services));
 }

@@ -144,7 +144,8 @@ static const struct {
 	  { { TRIGGERED("", "10.1.0.1", "'2001-09-09T01:46:40Z'"), .heard = "" } } },
 	{ "service",
 	  { { "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', " PORT_80 "}}", .heard = "x/s" },
-	    { "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'selector': {'a': 'b'}, " PORT_80
+	    { "{" SERVICE
+	      ", 'spec': {'clusterIP': '10.96.0.1', 'publishNotReadyAddresses': true, " PORT_80
 	      "}}",
 	      .heard = "" },
 	    { "{" SERVICE
@@ -153,6 +154,20 @@ static const struct {
 	      .heard = "x/s" },
 	    { .kind = MK_KIND_SERVICE, .name = "s", .heard = "x/s" },
 	    { .kind = MK_KIND_SERVICE, .name = "s", .heard = "" } } },
+	{ "pods of a service",
+	  { { "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', " PORT_80 "}}", .heard = "x/s" },
+	    { "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'selector': {'a': 'b'}, " PORT_80
+	      "}}",
+	      .heard = "x/s" },
+	    { "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'selector': {'a': 'b'}, 'ports': "
+	      "[{'port': 80, 'targetPort': 8080}]}}",
+	      .heard = "x/s" },
+	    { "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'selector': {'a': 'b'}, 'ports': "
+	      "[{'port': 80, 'targetPort': 'http'}]}}",
+	      .heard = "x/s" },
+	    { "{" SERVICE ", 'spec': {'clusterIP': '10.96.0.1', 'selector': {'a': 'b'}, 'ports': "
+	      "[{'port': 80, 'targetPort': 'http'}]}}",
+	      .heard = "" } } },
 	{ "slice comes, stays, moves to another Service, goes",
 	  { { SLICE_OF("s", "10.1.0.1"), .heard = "x/s" },
 	    { SLICE_OF("s", "10.1.0.1"), .heard = "" },
@@ -270,7 +285,7 @@ static const char *const recorded[] = {
 	"worker-1 pods=10.244.1.0/24,fd00:10:244:1::/64 "
 	"internal=192.168.50.11,fd00:50::11 all=192.168.50.11,fd00:50::11 "
 	"zone=zone-a ready",
-	"shop/web ClusterIP ip=10.96.74.49 http:80/tcp",
+	"shop/web ClusterIP ip=10.96.74.49 http:80/tcp target=8080 pods:app=web",
 	"10.244.1.70:8080/tcp http@worker-1 ready serving; 10.244.1.70:8443/tcp https@worker-1 "
 	"ready serving; "
 	"10.244.1.71:8080/tcp http@worker-1; 10.244.1.71:8443/tcp https@worker-1; "

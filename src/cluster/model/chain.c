@@ -77,6 +77,16 @@ static int decode_list(const struct mk_json *parent, const char *key, size_t max
 	return tree_wrong(list, expected, err);
 }
 
+#define DNS_LABEL "lower case letters, digits and '-', at most 63"
+static bool is_dns_label(const char *text)
+{
+	size_t length = strlen(text);
+
+	return length > 0 && length <= DNS_LABEL_CHARS &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == length && text[0] != '-' &&
+	       text[length - 1] != '-';
+}
+
 /* ---- traffic --------------------------------------------------------------------------------- */
 
 /* Read `outside: true`. *@found: the peer has it. */
@@ -166,6 +176,30 @@ static int decode_direction(const struct mk_json *traffic, struct mk_chain *chai
 	return ret;
 }
 
+/* Read the name of a Service, which says more than its pods: its ports, and so the direction. */
+static int decode_service(struct mk_texts *texts, const struct mk_json *traffic,
+			  struct mk_chain *chain, struct mk_error *err)
+{
+	static const char *const alternatives[] = { "podSelector", "namespaceSelector", "direction",
+						    "ports" };
+	struct mk_json at, other;
+	int ret = tree_member(traffic, "service", json_type_string, &at, err);
+
+	if (ret < 0 || !at.value)
+		return ret;
+	if (!is_dns_label(mk_json_string(&at)))
+		return tree_wrong(&at, DNS_LABEL, err);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(alternatives); i++) {
+		other = (struct mk_json){ .parent = traffic, .key = alternatives[i] };
+		if (json_object_object_get_ex(traffic->value, other.key, &other.value) &&
+		    other.value)
+			return tree_wrong(&other, "no such field beside service", err);
+	}
+	chain->service = text_share(texts, mk_json_string(&at));
+	chain->applies[MK_POLICY_INGRESS] = true;
+	return chain->service ? 0 : mk_error_errno(err, ENOMEM, "name of a Service");
+}
+
 static int decode_selectors(struct mk_texts *texts, const struct mk_json *traffic,
 			    struct mk_chain *chain, struct mk_error *err)
 {
@@ -173,7 +207,7 @@ static int decode_selectors(struct mk_texts *texts, const struct mk_json *traffi
 	int ret = tree_member(traffic, "podSelector", json_type_object, &pods, err);
 
 	if (ret == 0 && !pods.value)
-		return tree_wrong(&pods, "a selector, which may be empty", err);
+		return tree_wrong(&pods, "a selector, which may be empty, or service", err);
 	ret = ret ?: tree_member(traffic, "namespaceSelector", json_type_object, &namespaces, err);
 	if (ret < 0)
 		return ret;
@@ -189,12 +223,14 @@ static int decode_traffic(struct mk_texts *texts, const struct mk_json *spec,
 	int ret = tree_member(spec, "traffic", json_type_object, &traffic, err);
 
 	if (ret == 0 && !traffic.value)
-		return tree_wrong(&traffic, "podSelector and direction", err);
+		return tree_wrong(&traffic, "podSelector and direction, or service", err);
 	ret = ret
-		      ?: KNOWN_MEMBERS(&traffic, err, "podSelector", "namespaceSelector",
+		      ?: KNOWN_MEMBERS(&traffic, err, "podSelector", "service", "namespaceSelector",
 				       "direction", "peers", "ports");
-	ret = ret ?: decode_selectors(texts, &traffic, chain, err);
-	ret = ret ?: decode_direction(&traffic, chain, err);
+	ret = ret ?: decode_service(texts, &traffic, chain, err);
+	if (ret == 0 && !chain->service)
+		ret = decode_selectors(texts, &traffic, chain, err)
+			      ?: decode_direction(&traffic, chain, err);
 	if (ret < 0)
 		return ret;
 	chain->rules.of = calloc(1, sizeof(*chain->rules.of));
@@ -207,15 +243,6 @@ static int decode_traffic(struct mk_texts *texts, const struct mk_json *spec,
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-static bool is_dns_label(const char *text)
-{
-	size_t length = strlen(text);
-
-	return length > 0 && length <= DNS_LABEL_CHARS &&
-	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == length && text[0] != '-' &&
-	       text[length - 1] != '-';
-}
-
 static int decode_name(struct mk_texts *texts, const struct mk_json *item,
 		       const struct mk_chain *chain, struct mk_chain_function *function,
 		       struct mk_error *err)
@@ -226,7 +253,7 @@ static int decode_name(struct mk_texts *texts, const struct mk_json *item,
 	if (ret < 0)
 		return ret;
 	if (!at.value || !is_dns_label(mk_json_string(&at)))
-		return tree_wrong(&at, "lower case letters, digits and '-', at most 63", err);
+		return tree_wrong(&at, DNS_LABEL, err);
 	for (size_t i = 0; i < chain->function_count; i++)
 		if (strcmp(chain->functions[i].name, mk_json_string(&at)) == 0)
 			return tree_wrong(&at, "each function once", err);
@@ -346,7 +373,7 @@ bool chain_equal(const union policy_object *a, const union policy_object *b)
 	return strcmp(left->uid, right->uid) == 0 &&
 	       left->created_unix_s == right->created_unix_s && left->priority == right->priority &&
 	       left->leaves_open_flows == right->leaves_open_flows &&
-	       left->has_namespaces == right->has_namespaces &&
+	       left->has_namespaces == right->has_namespaces && left->service == right->service &&
 	       memcmp(left->applies, right->applies, sizeof(left->applies)) == 0 &&
 	       selector_equal(&left->namespaces, &right->namespaces) &&
 	       selector_equal(&left->pods, &right->pods) &&
@@ -357,6 +384,7 @@ void chain_release(struct mk_texts *texts, union policy_object *object)
 {
 	struct mk_chain *chain = &object->chain;
 
+	text_release(texts, chain->service);
 	selector_release(texts, &chain->namespaces);
 	selector_release(texts, &chain->pods);
 	policy_rules_release(texts, &chain->rules);
@@ -364,4 +392,45 @@ void chain_release(struct mk_texts *texts, union policy_object *object)
 		text_release(texts, chain->functions[i].name);
 	free(chain->functions);
 	free(chain->uid);
+}
+
+/* ---- the chain's Service --------------------------------------------------------------------- */
+
+enum mk_chain_service mk_chain_service(const struct mk_model *model, const struct mk_chain *chain,
+				       const struct mk_service_object **service)
+{
+	const struct mk_service_object *found =
+		mk_model_service(model, chain->namespace_, chain->service);
+
+	*service = NULL;
+	if (!found || found->excluded)
+		return MK_CHAIN_SERVICE_MISSING;
+	if (found->selector.count == 0)
+		return MK_CHAIN_SERVICE_NO_SELECTOR;
+	if (found->port_count == 0)
+		return MK_CHAIN_SERVICE_NO_PORTS;
+	*service = found;
+	return MK_CHAIN_SERVICE_SELECTS;
+}
+
+struct search {
+	const char *namespace_, *name;
+	bool found;
+};
+
+static void compare_service(void *ctx, const struct mk_chain *chain)
+{
+	struct search *search = ctx;
+
+	if (chain->service && strcmp(chain->service, search->name) == 0 &&
+	    strcmp(chain->namespace_, search->namespace_) == 0)
+		search->found = true;
+}
+
+bool mk_model_has_chain_of(const struct mk_model *model, const char *namespace_, const char *name)
+{
+	struct search search = { .namespace_ = namespace_, .name = name };
+
+	mk_model_each_chain(model, compare_service, &search);
+	return search.found;
 }

@@ -40,8 +40,11 @@ struct mk_chain {
 	char *namespace_, *name;
 	char *uid; /* metadata.uid; of a file without one: "NAMESPACE/NAME" */
 	int64_t created_unix_s; /* creationTimestamp; 0: none */
-	/* The chained pods: those with @pods in the chain's own namespace, or if @has_namespaces,
-	 * in namespaces with @namespaces that are its own or consent (MK_CHAINED_BY_LABEL). */
+	/* The chained pods: those of the Service @service in the chain's own namespace, by its
+	 * target ports (mk_chain_service()). NULL: those with @pods in the chain's own namespace,
+	 * or if @has_namespaces, in namespaces with @namespaces that are its own or consent
+	 * (MK_CHAINED_BY_LABEL). */
+	const char *service; /* a text of the model */
 	struct mk_selector namespaces, pods;
 	struct mk_policy_rules rules; /* one, with the peers and ports; its action says nothing */
 	struct mk_chain_function *functions; /* [0] is next to the chained pod */
@@ -52,6 +55,14 @@ struct mk_chain {
 	bool leaves_open_flows; /* takeOpenFlows: false */
 };
 _Static_assert(sizeof(struct mk_chain) <= sizeof(struct mk_pod_object), "an entry of the model");
+
+/* What the Service of a chain gives it. */
+enum mk_chain_service {
+	MK_CHAIN_SERVICE_SELECTS, /* the selector's pods, by the target ports */
+	MK_CHAIN_SERVICE_MISSING, /* there is no such Service; the others give no pod either */
+	MK_CHAIN_SERVICE_NO_SELECTOR, /* or it is an ExternalName */
+	MK_CHAIN_SERVICE_NO_PORTS,
+};
 
 /* A Pod with MK_FUNCTION_LABEL, of any node. The members belong to the model. */
 struct mk_function_pod {
@@ -86,6 +97,13 @@ struct mk_chain_status {
 };
 
 struct mk_model;
+struct mk_service_object;
+
+/* Find the Service of @chain, which has one. *@service is set if it selects pods. */
+enum mk_chain_service mk_chain_service(const struct mk_model *model, const struct mk_chain *chain,
+				       const struct mk_service_object **service);
+/* Has a chain this Service? */
+bool mk_model_has_chain_of(const struct mk_model *model, const char *namespace_, const char *name);
 
 /* Visit all, in no particular order. @visit must not change the model. */
 void mk_model_each_chain(const struct mk_model *model,

@@ -133,7 +133,7 @@ static int apply_service(struct mk_model *model, const struct mk_json *tree,
 {
 	struct mk_service_object service = { 0 }, old;
 	struct service_entry *entry = NULL;
-	int ret = service_decode(tree, id, &service, err);
+	int ret = service_decode(&model->texts, tree, id, &service, err);
 
 	if (ret == 0) {
 		entry = find_service(model, id->namespace_, id->name);
@@ -143,7 +143,7 @@ static int apply_service(struct mk_model *model, const struct mk_json *tree,
 			ret = mk_error_errno(err, ENOMEM, "new object");
 	}
 	if (ret < 0) {
-		service_release(&service);
+		service_release(&model->texts, &service);
 		return ret;
 	}
 	old = entry->service;
@@ -151,7 +151,7 @@ static int apply_service(struct mk_model *model, const struct mk_json *tree,
 	model_log_passed_over(id, old.passed_over, service.passed_over);
 	if (!old.name || !service_equal(&old, &service))
 		model_tell_service(model, service.namespace_, service.name);
-	service_release(&old);
+	service_release(&model->texts, &old);
 	return 0;
 }
 
@@ -163,7 +163,7 @@ static void delete_service(struct mk_model *model, const char *namespace_, const
 		return;
 	HASH_DEL(model->services, entry);
 	model_tell_service(model, entry->service.namespace_, entry->service.name);
-	service_release(&entry->service);
+	service_release(&model->texts, &entry->service);
 	free(entry);
 }
 

@@ -53,6 +53,8 @@ struct mk_service_port {
 	uint8_t proto; /* IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP */
 	uint16_t port; /* host order */
 	uint16_t node_port; /* 0: none */
+	uint16_t target_port; /* of the selected pods, host order; 0: it has @target_name */
+	const char *target_name; /* of the pods' named port, a text of the model; NULL: a number */
 };
 
 enum mk_service_type { MK_SERVICE_CLUSTER_IP, MK_SERVICE_NODE_PORT, MK_SERVICE_LOAD_BALANCER };
@@ -71,6 +73,7 @@ struct mk_service_object {
 	size_t source_range_count;
 	struct mk_service_port *ports;
 	size_t port_count;
+	struct mk_labels selector; /* of its pods; none: it selects no pod */
 	bool external_local; /* externalTrafficPolicy: Local */
 	bool internal_local; /* internalTrafficPolicy: Local */
 	bool client_ip_affinity;

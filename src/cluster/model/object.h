@@ -32,10 +32,11 @@ mk_must_check int node_decode(struct mk_texts *texts, const struct mk_json *tree
 bool node_equal(const struct mk_node_object *a, const struct mk_node_object *b);
 void node_release(struct mk_texts *texts, struct mk_node_object *node);
 
-mk_must_check int service_decode(const struct mk_json *tree, const struct mk_object_id *id,
-				 struct mk_service_object *service, struct mk_error *err);
+mk_must_check int service_decode(struct mk_texts *texts, const struct mk_json *tree,
+				 const struct mk_object_id *id, struct mk_service_object *service,
+				 struct mk_error *err);
 bool service_equal(const struct mk_service_object *a, const struct mk_service_object *b);
-void service_release(struct mk_service_object *service);
+void service_release(struct mk_texts *texts, struct mk_service_object *service);
 
 /* Get the range of each family of a ServiceCIDR; family AF_UNSPEC: none. */
 mk_must_check int service_cidr_decode(const struct mk_json *tree, struct mk_cidr cidrs[MK_FAMILIES],

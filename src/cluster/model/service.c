@@ -131,8 +131,28 @@ static int decode_load_balancer(struct mk_service_object *service, const struct 
 	return ret;
 }
 
-static int decode_port(const struct mk_service_object *service, const struct mk_json *item,
-		       struct mk_service_port *port, struct mk_error *err)
+/* Read targetPort, of pods: a number or a name. Absent, or 0: the Service's own number. */
+static int decode_target(struct mk_texts *texts, const struct mk_json *item,
+			 struct mk_service_port *port, struct mk_error *err)
+{
+	struct mk_json at = { .parent = item, .key = "targetPort" };
+	json_object *value = NULL;
+	int64_t number = 0;
+	int ret = 0;
+
+	if (json_object_object_get_ex(item->value, at.key, &value) &&
+	    json_object_is_type(value, json_type_string)) {
+		port->target_name = text_share(texts, json_object_get_string(value));
+		return port->target_name ? 0 : mk_error_errno(err, ENOMEM, "targetPort");
+	}
+	ret = tree_number(item, at.key, 0, UINT16_MAX, &number, err);
+	port->target_port = number ? (uint16_t)number : port->port;
+	return ret;
+}
+
+static int decode_port(struct mk_texts *texts, const struct mk_service_object *service,
+		       const struct mk_json *item, struct mk_service_port *port,
+		       struct mk_error *err)
 {
 	int64_t number = 0, node_port = 0;
 	struct mk_json at;
@@ -149,7 +169,8 @@ static int decode_port(const struct mk_service_object *service, const struct mk_
 	port->port = (uint16_t)number;
 	port->node_port = service->type == MK_SERVICE_CLUSTER_IP ? 0 : (uint16_t)node_port;
 	port->name = strdup(name ? name : "");
-	return port->name ? 0 : mk_error_errno(err, ENOMEM, "port name");
+	return port->name ? decode_target(texts, item, port, err)
+			  : mk_error_errno(err, ENOMEM, "port name");
 }
 
 /* A name identifies a port, and so does (port, protocol): neither may occur twice. */
@@ -167,8 +188,8 @@ static int check_port(const struct mk_service_object *service, const struct mk_j
 	return 0;
 }
 
-static int decode_ports(struct mk_service_object *service, const struct mk_json *spec,
-			struct mk_error *err)
+static int decode_ports(struct mk_texts *texts, struct mk_service_object *service,
+			const struct mk_json *spec, struct mk_error *err)
 {
 	struct mk_json list, item;
 	int ret = tree_member(spec, "ports", json_type_array, &list, err);
@@ -183,12 +204,9 @@ static int decode_ports(struct mk_service_object *service, const struct mk_json 
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		ret = tree_item(&list, i, json_type_object, &item, err);
 		if (ret == 0)
-			ret = decode_port(service, &item, &service->ports[service->port_count],
-					  err);
-		if (ret == 0) {
-			service->port_count++;
-			ret = check_port(service, &item, err);
-		}
+			ret = decode_port(texts, service, &item,
+					  &service->ports[service->port_count++], err);
+		ret = ret ?: check_port(service, &item, err);
 	}
 	return ret;
 }
@@ -282,8 +300,17 @@ static int decode_source_ranges(struct mk_service_object *service, const struct 
 	return ret;
 }
 
-static int decode_spec(struct mk_service_object *service, const struct mk_json *tree,
-		       struct mk_error *err)
+static int decode_selector(struct mk_texts *texts, struct mk_service_object *service,
+			   const struct mk_json *spec, struct mk_error *err)
+{
+	struct mk_json at;
+	int ret = tree_member(spec, "selector", json_type_object, &at, err);
+
+	return ret ?: labels_of(texts, &at, NULL, &service->selector, err);
+}
+
+static int decode_spec(struct mk_texts *texts, struct mk_service_object *service,
+		       const struct mk_json *tree, struct mk_error *err)
 {
 	struct mk_json spec;
 	bool named = false;
@@ -296,19 +323,21 @@ static int decode_spec(struct mk_service_object *service, const struct mk_json *
 	ret = ret ?: decode_external_ips(service, &spec, err);
 	ret = ret ?: decode_load_balancer(service, tree, err);
 	ret = ret ?: decode_source_ranges(service, &spec, err);
-	ret = ret ?: decode_ports(service, &spec, err);
+	ret = ret ?: decode_ports(texts, service, &spec, err);
+	ret = ret ?: decode_selector(texts, service, &spec, err);
 	ret = ret ?: decode_policy(&spec, "externalTrafficPolicy", &service->external_local, err);
 	ret = ret ?: decode_policy(&spec, "internalTrafficPolicy", &service->internal_local, err);
 	ret = ret ?: decode_health_check(service, &spec, err);
 	return ret < 0 ? ret : decode_affinity(service, &spec, err);
 }
 
-int service_decode(const struct mk_json *tree, const struct mk_object_id *id,
-		   struct mk_service_object *service, struct mk_error *err)
+int service_decode(struct mk_texts *texts, const struct mk_json *tree,
+		   const struct mk_object_id *id, struct mk_service_object *service,
+		   struct mk_error *err)
 {
 	int ret = left_out_by_label(tree, &service->excluded, err);
 
-	ret = ret ?: decode_spec(service, tree, err);
+	ret = ret ?: decode_spec(texts, service, tree, err);
 	if (ret < 0)
 		return ret;
 	service->namespace_ = strdup(id->namespace_);
@@ -326,6 +355,8 @@ static bool ports_equal(const struct mk_service_object *a, const struct mk_servi
 		if (a->ports[i].port != b->ports[i].port ||
 		    a->ports[i].proto != b->ports[i].proto ||
 		    a->ports[i].node_port != b->ports[i].node_port ||
+		    a->ports[i].target_port != b->ports[i].target_port ||
+		    a->ports[i].target_name != b->ports[i].target_name ||
 		    strcmp(a->ports[i].name, b->ports[i].name) != 0)
 			return false;
 	return true;
@@ -341,17 +372,20 @@ bool service_equal(const struct mk_service_object *a, const struct mk_service_ob
 			    b->load_balancer_ip_count) &&
 	       mk_cidrs_equal(a->source_ranges, a->source_range_count, b->source_ranges,
 			      b->source_range_count) &&
-	       ports_equal(a, b) && a->external_local == b->external_local &&
-	       a->internal_local == b->internal_local &&
+	       ports_equal(a, b) && labels_equal(&a->selector, &b->selector) &&
+	       a->external_local == b->external_local && a->internal_local == b->internal_local &&
 	       a->client_ip_affinity == b->client_ip_affinity &&
 	       a->affinity_timeout_s == b->affinity_timeout_s && a->excluded == b->excluded &&
 	       a->health_check_port == b->health_check_port;
 }
 
-void service_release(struct mk_service_object *service)
+void service_release(struct mk_texts *texts, struct mk_service_object *service)
 {
-	for (size_t i = 0; i < service->port_count; i++)
+	for (size_t i = 0; i < service->port_count; i++) {
 		free(service->ports[i].name);
+		text_release(texts, service->ports[i].target_name);
+	}
+	labels_release(texts, &service->selector);
 	free(service->ports);
 	free(service->external_ips);
 	free(service->load_balancer_ips);

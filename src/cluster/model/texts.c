@@ -148,23 +148,19 @@ static int read_labels(struct mk_texts *texts, const struct mk_json *tree,
 	return ret;
 }
 
-int labels_decode(struct mk_texts *texts, const struct mk_json *tree,
-		  const struct mk_object_label *further, struct mk_labels *labels,
-		  struct mk_error *err)
+int labels_of(struct mk_texts *texts, const struct mk_json *at,
+	      const struct mk_object_label *further, struct mk_labels *labels, struct mk_error *err)
 {
-	struct mk_json metadata, at;
 	struct mk_object_label *of;
 	size_t count = 0;
-	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
+	int ret;
 
-	ret = ret ?: tree_member(&metadata, "labels", json_type_object, &at, err);
-	if (ret < 0)
-		return ret;
-	of = calloc(1 + (at.value ? (size_t)json_object_object_length(at.value) : 0), sizeof(*of));
+	of = calloc(1 + (at->value ? (size_t)json_object_object_length(at->value) : 0),
+		    sizeof(*of));
 	if (!of)
 		return mk_error_errno(err, ENOMEM, "labels");
-	ret = read_labels(texts, &at, of, &count, err);
-	if (ret == 0 && further && !(at.value && json_object_object_get(at.value, further->key)))
+	ret = read_labels(texts, at, of, &count, err);
+	if (ret == 0 && further && !(at->value && json_object_object_get(at->value, further->key)))
 		ret = share_label(texts, further->key, further->value, of, &count);
 	if (ret < 0) {
 		release_texts(texts, of, count);
@@ -174,6 +170,17 @@ int labels_decode(struct mk_texts *texts, const struct mk_json *tree,
 	}
 	free(of);
 	return ret == -ENOMEM ? mk_error_errno(err, ENOMEM, "labels") : ret;
+}
+
+int labels_decode(struct mk_texts *texts, const struct mk_json *tree,
+		  const struct mk_object_label *further, struct mk_labels *labels,
+		  struct mk_error *err)
+{
+	struct mk_json metadata, at;
+	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
+
+	ret = ret ?: tree_member(&metadata, "labels", json_type_object, &at, err);
+	return ret ?: labels_of(texts, &at, further, labels, err);
 }
 
 void labels_release(struct mk_texts *texts, struct mk_labels *labels)

@@ -23,6 +23,10 @@ size_t texts_count(const struct mk_texts *texts);
 mk_must_check int labels_decode(struct mk_texts *texts, const struct mk_json *tree,
 				const struct mk_object_label *further, struct mk_labels *labels,
 				struct mk_error *err);
+/* The same of the labels in @at, such as a Service's selector. */
+mk_must_check int labels_of(struct mk_texts *texts, const struct mk_json *at,
+			    const struct mk_object_label *further, struct mk_labels *labels,
+			    struct mk_error *err);
 void labels_release(struct mk_texts *texts, struct mk_labels *labels);
 bool labels_equal(const struct mk_labels *a, const struct mk_labels *b);
 
