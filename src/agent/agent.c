@@ -106,6 +106,10 @@ static void on_service_changed(void *ctx, const char *namespace_, const char *na
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		if (is_configured(&agent->core.families[i]))
 			agent_service_dirty(&agent->sides[i].services, namespace_, name);
+	if (mk_model_has_chain_of(agent->core.model, namespace_, name)) {
+		mk_node_policies_mark(&agent->policies, MK_KIND_CHAIN, namespace_, name);
+		mk_node_sfc_describe_again(&agent->sfc);
+	}
 	mk_health_queued(&agent->health.state, mk_time_monotonic_ns());
 	mk_core_schedule(&agent->core, DEBOUNCE_MS);
 }

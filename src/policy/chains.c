@@ -75,13 +75,32 @@ static struct mk_selector one_of(struct store *store, const char *key, size_t co
 	return (struct mk_selector){ .requirements = requirement, .count = 1 };
 }
 
-static void copy_selectors(struct chain *to, const struct mk_chain *from)
+/* A Service selects pods that have all of its labels. */
+static struct mk_selector all_of(struct store *store, const struct mk_labels *labels)
+{
+	struct mk_requirement *requirements =
+		store_new(store, labels->count * sizeof(*requirements));
+
+	for (size_t i = 0; i < labels->count; i++) {
+		requirements[i] = (struct mk_requirement){
+			.key = store_text(store, labels->of[i].key),
+			.op = MK_OPERATOR_IN,
+			.values = store_new(store, sizeof(*requirements->values)),
+			.value_count = 1,
+		};
+		requirements[i].values[0] = store_text(store, labels->of[i].value);
+	}
+	return (struct mk_selector){ .requirements = requirements, .count = labels->count };
+}
+
+static void copy_selectors(struct chain *to, const struct mk_chain *from,
+			   const struct mk_service_object *service)
 {
 	struct store *store = &to->store;
 
 	to->has_namespaces = from->has_namespaces;
 	to->namespaces = copy_selector(store, &from->namespaces);
-	to->pods = copy_selector(store, &from->pods);
+	to->pods = service ? all_of(store, &service->selector) : copy_selector(store, &from->pods);
 	to->consent = one_of(store, MK_CHAINED_BY_LABEL, 1);
 	to->consent.requirements->values[0] = to->namespace_;
 	to->replicas = one_of(store, MK_FUNCTION_LABEL, from->function_count);
@@ -98,9 +117,43 @@ static bool holds(const struct mk_chain *chain)
 	return false;
 }
 
+/* The peers of @from, and the target ports of @service. A name is of a port of each pod. */
+static struct content *content_of_service(struct mk_policies *policies, const struct content *head,
+					  const struct mk_policy_rules *from,
+					  const struct mk_service_object *service)
+{
+	cleanup_free struct mk_policy_port_object *ports =
+		memory_new(service->port_count * sizeof(*ports));
+	struct mk_policy_rule_object rule = *from->of;
+
+	for (size_t i = 0; i < service->port_count; i++)
+		ports[i] = (struct mk_policy_port_object){
+			.valid = true,
+			.proto = service->ports[i].proto,
+			.first = service->ports[i].target_port,
+			.last = service->ports[i].target_port,
+			.name = service->ports[i].target_name,
+		};
+	rule.ports = ports;
+	rule.port_count = service->port_count;
+	return content_new(policies, head, &(struct mk_policy_rules){ .of = &rule, .count = 1 });
+}
+
+static struct content *chain_content(struct mk_policies *policies, const struct content *head,
+				     const struct mk_chain *object,
+				     const struct mk_service_object *service)
+{
+	return service ? content_of_service(policies, head, &object->rules, service)
+		       : content_new(policies, head, &object->rules);
+}
+
+/* A chain whose Service gives it no pod takes no flow, and holds no pod. */
 static struct chain *chain_new(struct mk_policies *policies, const struct mk_policy_chain *from)
 {
 	const struct mk_chain *object = from->chain;
+	const struct mk_service_object *service = NULL;
+	bool takes = !object->service || mk_chain_service(policies->model, object, &service) ==
+						 MK_CHAIN_SERVICE_SELECTS;
 	struct chain *chain = memory_new(sizeof(*chain));
 
 	chain->store.texts = &policies->texts;
@@ -108,8 +161,8 @@ static struct chain *chain_new(struct mk_policies *policies, const struct mk_pol
 	chain->name = store_text(&chain->store, object->name);
 	chain->priority = object->priority;
 	chain->created_unix_s = object->created_unix_s;
-	chain->holds = holds(object);
-	copy_selectors(chain, object);
+	chain->holds = takes && holds(object);
+	copy_selectors(chain, object, service);
 	for (int i = 0; i < MK_POLICY_DIRECTIONS; i++) {
 		const struct content head = { .direction = (enum mk_policy_direction)i,
 					      .tier = TIER_CHAIN,
@@ -117,8 +170,8 @@ static struct chain *chain_new(struct mk_policies *policies, const struct mk_pol
 					      .name = chain->name,
 					      .chain_id = from->id };
 
-		if (object->applies[i])
-			chain->content[i] = content_new(policies, &head, &object->rules);
+		if (takes && object->applies[i])
+			chain->content[i] = chain_content(policies, &head, object, service);
 	}
 	return chain;
 }

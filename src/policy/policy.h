@@ -132,8 +132,9 @@ mk_must_check int mk_policies_set_nodes(struct mk_policies *policies,
 					const struct mk_policy_node_address *addresses,
 					size_t count, struct mk_error *err);
 
-/* Set all chains whose entries are in map sfc_chains; copies them. Flows that no chain of these
- * takes are in no chain. The same chains again change nothing. */
+/* Set all chains whose entries are in map sfc_chains; copies them, and what the Services that they
+ * name say in the model. Flows that no chain of these takes are in no chain. The same again changes
+ * nothing. */
 void mk_policies_set_chains(struct mk_policies *policies, const struct mk_policy_chain *chains,
 			    size_t count);
 

@@ -157,6 +157,21 @@ START_TEST(test_chains)
 }
 END_TEST
 
+/* A chain whose Service gives it no pod. */
+START_TEST(test_problem)
+{
+	check_output_lacks(0, "PROBLEM", "chains");
+	check_output_lacks(0, "\"problem\":", "chains", "-o", "json");
+	write_names("{\"version\":2,\"chains\":[{\"id\":1,\"name\":\"lab/dpi\",\"problem\":"
+		    "\"no Service\",\"remedy\":\"create it\",\"functions\":[]},{\"id\":2,"
+		    "\"name\":\"lab/good\",\"functions\":[]}],\"replicas\":[]}");
+	check_output(0, "CHAIN    PROBLEM     REMEDY\nlab/dpi  no Service  create it\n", "chains");
+	check_output_lacks(0, "PROBLEM", "chains", "good");
+	check_output(1, "note   chains        lab/dpi: no Service", "check");
+	check_output_lacks(1, "lab/good", "check");
+}
+END_TEST
+
 /* What the tables say counts, not what the agent wrote when it was alive. */
 START_TEST(test_blocked)
 {
@@ -334,6 +349,7 @@ UNIT_SUITE("cli_chains")
 	TCase *tcase = unit_case(suite, "chains", setup, teardown);
 
 	tcase_add_test(tcase, test_chains);
+	tcase_add_test(tcase, test_problem);
 	tcase_add_test(tcase, test_blocked);
 	tcase_add_test(tcase, test_remote);
 	tcase_add_test(tcase, test_names);

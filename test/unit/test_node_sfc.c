@@ -319,6 +319,24 @@ START_TEST(test_file)
 }
 END_TEST
 
+/* The command line learns which chain takes no pod, and why. */
+START_TEST(test_file_of_service)
+{
+	cleanup_free char *text = NULL;
+
+	write_object("chain", "apiVersion: networking.monokube.io/v1alpha1\n"
+			      "kind: ServiceFunctionChain\n"
+			      "metadata: {namespace: inspection, name: dpi, uid: " CHAIN_UID "}\n"
+			      "spec: {traffic: {service: web}, functions: [{name: firewall}]}\n");
+	begin();
+	ck_ok(mk_node_sfc_describe(&sfc, &err));
+	ck_ok(mk_file_read(STATE "/chains.json", 4096, &text, NULL, &err));
+	ck_assert_ptr_nonnull(
+		strstr(text, "\"direction\":\"Ingress\",\"problem\":\"Service inspection/web "
+			     "does not exist, so the chain takes no pod\",\"remedy\":\"create it"));
+}
+END_TEST
+
 /* The overlay reaches node2 by @last of its MAC address, or not at all. */
 static void plan_node2(uint8_t last)
 {
@@ -444,6 +462,11 @@ END_TEST
 #define NO_CONSENT \
 	"False NoConsent: no selected namespace has label networking.monokube.io/chained-by=x:"
 
+#define OF_WEB CHAIN(OF_SERVICE("web", ""))
+#define WEB(spec)                                                                           \
+	"{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 'web', 'namespace': " \
+	"'x'}, 'spec': {" spec "}}"
+
 static const struct {
 	const char *name, *objects[10], *status;
 } statuses[] = {
@@ -492,6 +515,22 @@ static const struct {
 	{ "another namespace consents",
 	  { IN_SPACES, NODE, READY("p"), SPACE("a", ""), SPACE("y", CONSENTS) },
 	  "f 1/1; " VALID SERVES },
+	{ "a Service",
+	  { OF_WEB, NODE, READY("p"), WEB("'selector': {'a': 'b'}, 'ports': [{'port': 80}]") },
+	  "f 1/1; " VALID SERVES },
+	{ "a Service that does not exist",
+	  { OF_WEB, NODE, READY("p") },
+	  "f 1/1; False NoService: Service x/web does not exist, so the chain takes no pod: create it, "
+	  "or correct spec.traffic.service; one with label "
+	  "service.kubernetes.io/service-proxy-name does not count; " SERVES },
+	{ "a Service without selector",
+	  { OF_WEB, NODE, READY("p"), WEB("'ports': [{'port': 80}]") },
+	  "f 1/1; False NoService: Service x/web has no selector, so the chain takes no pod: select "
+	  "the pods by spec.traffic.podSelector instead; " SERVES },
+	{ "a Service without ports",
+	  { OF_WEB, NODE, READY("p"), WEB("'selector': {'a': 'b'}, 'clusterIP': 'None'") },
+	  "f 1/1; False NoService: Service x/web has no ports, so the chain takes no flow: give it "
+	  "ports, or select the pods by spec.traffic.podSelector instead; " SERVES },
 	{ "no namespace is selected", { IN_SPACES, NODE, READY("p") }, "f 1/1; " VALID SERVES },
 	{ "no selected namespace consents",
 	  { IN_SPACES, NODE, READY("p"), SPACE("y", ""),
@@ -613,6 +652,7 @@ UNIT_SUITE("node_sfc")
 	tcase_add_test(tc, test_ports_gone);
 	tcase_add_test(tc, test_emptied);
 	tcase_add_test(tc, test_file);
+	tcase_add_test(tc, test_file_of_service);
 	tcase_add_test(tc, test_other_node);
 	tcase_add_test(tc, test_nodes_unknown);
 	tcase_add_test(tc, test_none);

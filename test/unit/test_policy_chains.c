@@ -52,6 +52,15 @@ static void teardown(void)
 	"[{'ip': '10.244.1.1'}]}}"
 #define IS_F "'networking.monokube.io/function': 'f', 'app': 'x'"
 
+#define OF_WEB		 CHAIN_OF("a", "c1", OF_SERVICE("web", ""))
+#define OF_WEB_AND(more) CHAIN_OF("a", "c1", OF_SERVICE("web", ", " more))
+#define SERVICE_OF(name, of)                                                                      \
+	"{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 'web', 'namespace': '" name \
+	"'}, 'spec': {" of "}}"
+#define WEB(selector, ports) SERVICE_OF("a", "'selector': {" selector "}, 'ports': [" ports "]")
+#define WEB_PORTS(ports)     WEB("'app': 'x'", ports)
+#define TO_8080		     "{'port': 80, 'targetPort': 8080}"
+
 static const struct world_row rows[] = {
 	{ "egress: flows that the pod begins",
 	  { C1(EGRESS) },
@@ -159,6 +168,58 @@ static const struct world_row rows[] = {
 		     "{'name': 'f'}]"),
 	    POD_X(IS_F) },
 	  ">y T80 +00" },
+
+	/* Services */
+	{ "a Service: flows that others begin, to its target port",
+	  { OF_WEB, WEB_PORTS(TO_8080) },
+	  "<y T8080 +00@1; <203.0.113.7 T8080 +00@1; <?10.244.9.9 T8080 +00@1; <y T80 +00; <y "
+	  "T8081 +00; <y U8080 +00; <y I0 +00; >y T8080 +00" },
+	{ "a named target port: the pod's own number, of this protocol",
+	  { OF_WEB, WEB_PORTS("{'port': 80, 'targetPort': 'web'}, {'name': 'u', 'protocol': 'UDP', "
+			      "'port': 80, 'targetPort': 'web'}") },
+	  "<y T8080 +00@1; <y T80 +00; <y T9090 +00; <y U8080 +00" },
+	{ "several ports, by name and by number",
+	  { OF_WEB, WEB_PORTS("{'name': 'a', 'port': 53, 'protocol': 'UDP', 'targetPort': 'dns'}, "
+			      "{'name': 'b', 'port': 53, 'targetPort': 5300}") },
+	  "<y U5353 +00@1; <y T5300 +00@1; <y T5353 +00; <y U53 +00" },
+	{ "a name that the pod does not have",
+	  { OF_WEB, WEB_PORTS("{'port': 80, 'targetPort': 'admin'}") },
+	  "<y T80 +00; <y T8080 +00" },
+	{ "no target port: the Service's own number",
+	  { OF_WEB, WEB_PORTS("{'port': 80}, {'name': 'b', 'port': 81, 'targetPort': 0}") },
+	  "<y T80 +00@1; <y T81 +00@1; <y T8080 +00" },
+	{ "a Service of other pods", { OF_WEB, WEB("'app': 'y'", TO_8080) }, "<y T8080 +00" },
+	{ "all labels of its selector must match",
+	  { OF_WEB, WEB("'app': 'x', 'env': 'prod'", TO_8080) },
+	  "<y T8080 +00" },
+	{ ".. as these do",
+	  { OF_WEB, WEB("'app': 'x', 'env': 'prod'", TO_8080), POD_X("'app': 'x', 'env': 'prod'") },
+	  "<y T8080 +00@1" },
+	{ "no Service: no pod", { OF_WEB }, "<y T8080 +00; <y T80 +00" },
+	{ "a Service without selector: no pod", { OF_WEB, WEB("", TO_8080) }, "<y T8080 +00" },
+	{ "a Service without ports: no flow",
+	  { OF_WEB, WEB_PORTS("") },
+	  "<y T8080 +00; <y I0 +00" },
+	{ "a Service of another namespace",
+	  { OF_WEB, SERVICE_OF("b", "'selector': {'app': 'x'}, 'ports': [" TO_8080 "]") },
+	  "<y T8080 +00" },
+	{ "a chain of another namespace, also with consent",
+	  { CHAIN_OF("b", "c1", OF_SERVICE("web", "")),
+	    SERVICE_OF("b", "'selector': {'app': 'x'}, 'ports': [" TO_8080 "]"),
+	    SPACE("a", CONSENT("b")) },
+	  "<y T8080 +00" },
+	{ "a Service, and peers",
+	  { OF_WEB_AND("'peers': [" OUTSIDE ", " PODS(LABEL("app", "y")) "]"), WEB_PORTS(TO_8080) },
+	  "<y T8080 +00@1; <z T8080 +00; <203.0.113.7 T8080 +00@1; <203.0.113.7 T80 +00" },
+	{ "a Service, and a chain for all ports behind it",
+	  { OF_WEB, WEB_PORTS(TO_8080), C2(INGRESS) },
+	  "<y T8080 +00@1; <y T80 +00@2" },
+	{ "a Service, and a NetworkPolicy",
+	  { OF_WEB, WEB_PORTS(TO_8080), FROM(PODS(LABEL("app", "y"))) },
+	  "<y T8080 +N1@1; <z T8080 -N0; <y T80 +N1" },
+	{ "a Service: never a pod of the chain's own functions",
+	  { OF_WEB, WEB_PORTS(TO_8080), POD_X(IS_F) },
+	  "<y T8080 +00" },
 
 	/* with policies, which allow and deny as without chains */
 	{ "a NetworkPolicy",
@@ -339,6 +400,9 @@ static const struct {
 	  1 << MK_POLICY_EGRESS,
 	  0,
 	  true },
+	{ "a chain of a Service", { OF_WEB, WEB_PORTS(TO_8080) }, 1 << MK_POLICY_INGRESS, 0, true },
+	{ ".. that does not exist", { OF_WEB }, 0, 0, false },
+	{ ".. that selects no pod", { OF_WEB, WEB("", TO_8080) }, 0, 0, false },
 	{ "a chain of another namespace",
 	  { C_OF("b", "'namespaceSelector': {}, " EGRESS) },
 	  0,
@@ -419,6 +483,51 @@ START_TEST(test_story)
 }
 END_TEST
 
+/* A Service that a chain names: each change counts at once, and the same again changes nothing. */
+static const struct {
+	const char *object; /* NULL: delete Service a/web */
+	const char *flows;
+} service_story[] = {
+	{ OF_WEB, "<y T8080 +00; <y T80 +00" },
+	{ WEB_PORTS(TO_8080), "<y T8080 +00@1; <y T8081 +00" },
+	{ WEB_PORTS("{'port': 80, 'targetPort': 8081}"), "<y T8080 +00; <y T8081 +00@1" },
+	{ WEB_PORTS("{'port': 80, 'targetPort': 'web'}"), "<y T8080 +00@1; <y T8081 +00" },
+	{ WEB_PORTS("{'port': 53, 'targetPort': 'dns', 'protocol': 'UDP'}"),
+	  "<y U5353 +00@1; <y T8080 +00" },
+	{ WEB("'app': 'y'", TO_8080), "<y T8080 +00" },
+	{ WEB("'app': 'x'", TO_8080), "<y T8080 +00@1" },
+	{ POD_X("'app': 'other'"), "<y T8080 +00" },
+	{ POD_X("'app': 'x'"), "<y T8080 +00@1" },
+	{ WEB("", TO_8080), "<y T8080 +00; <y T80 +00" },
+	{ WEB_PORTS(TO_8080), "<y T8080 +00@1" },
+	{ CHAIN_OF("a", "c1", OF_SERVICE("other", "")), "<y T8080 +00" },
+	{ OF_WEB, "<y T8080 +00@1" },
+	{ NULL, "<y T8080 +00; <y T80 +00" },
+};
+
+START_TEST(test_service_story)
+{
+	struct mk_policy_figures figures;
+	char step[16];
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(service_story); i++) {
+		if (service_story[i].object)
+			world_put(&world, "%s", service_story[i].object);
+		else
+			world_delete(&world, MK_KIND_SERVICE, "a", "web");
+		world_compile(&world);
+		snprintf(step, sizeof(step), "step %zu", i);
+		world_check(&world, step, service_story[i].flows);
+		ck_assert_uint_eq(world_compile(&world), 0);
+		ck_assert_msg(!world_compare(&world), "%s: other rows than of a new compiler",
+			      step);
+	}
+	ck_assert_uint_eq(set_of(MK_POLICY_INGRESS), MK_SET_OPEN);
+	mk_policies_figures(world.policies, &figures);
+	ck_assert(!figures.holds);
+}
+END_TEST
+
 /* ---- many pods ------------------------------------------------------------------------------- */
 
 #define MANY 10000
@@ -455,6 +564,11 @@ START_TEST(test_many)
 	world_put(&world, "%s", FROM(PODS(LABEL("app", "z"))));
 	world_compile(&world);
 	world_check(&world, "many, changed", ">10.244.8.8 T80 +00@1; >203.0.113.7 T80 +00@2");
+	world_put(&world, "%s", CHAIN_OF("a", "c3", OF_SERVICE("web", "")));
+	world_put(&world, "%s", WEB_PORTS(TO_8080));
+	world_compile(&world);
+	world_check(&world, "many, and a Service", "<z T8080 +N1@3; <z T80 +N1");
+	ck_assert_uint_eq(world_compile(&world), 0);
 	put_many(7, "new");
 	ck_assert_uint_le(world_compile(&world), 3); /* an identity, a new class of two sets */
 	ck_assert_ptr_null(world_compare(&world));
@@ -473,6 +587,7 @@ UNIT_SUITE("policy chains")
 	tcase_add_test(tc, test_description);
 	tcase_add_test(tc, test_figures);
 	tcase_add_test(tc, test_story);
+	tcase_add_test(tc, test_service_story);
 	tcase_add_test(tc, test_many);
 	tcase_set_timeout(tc, 60);
 }

@@ -31,8 +31,9 @@ mk_must_check int objects_status(const struct sfc_objects *objects, const struct
 				 void *ctx, struct mk_error *err);
 
 /* Write file `chains.json` in @state_dir for the command line, */
-mk_must_check int objects_write(const struct sfc_objects *objects, const struct mk_sfc *sfc,
-				const char *state_dir, struct mk_error *err);
+mk_must_check int objects_write(const struct sfc_objects *objects, const struct mk_model *model,
+				const struct mk_sfc *sfc, const char *state_dir,
+				struct mk_error *err);
 /* and log what an operator must know, once per text. */
 struct sfc_said {
 	char *state, *lacks; /* as last logged; the owner frees them */

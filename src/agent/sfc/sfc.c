@@ -299,7 +299,8 @@ int mk_node_sfc_describe(struct mk_node_sfc *sfc, struct mk_error *err)
 	if (!sfc->sfc || !sfc->settled || sfc->described)
 		return 0;
 	ret = compile(sfc, &objects, err)
-		      ?: objects_write(&objects, sfc->sfc, sfc->node->core->config.state_dir, err);
+		      ?: objects_write(&objects, sfc->node->core->model, sfc->sfc,
+				       sfc->node->core->config.state_dir, err);
 	if (ret == 0)
 		ret = objects_status(&objects, sfc->node->core->model, say_status,
 				     sfc->node->core->source, err);

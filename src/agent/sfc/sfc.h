@@ -36,7 +36,7 @@ void mk_node_sfc_release(struct mk_node_sfc *sfc);
 /* A chain or a function pod changed. */
 void mk_node_sfc_changed(struct mk_node_sfc *sfc);
 
-/* A Namespace or a Node changed, which the status of chains may name. */
+/* A Namespace, a Node or a Service changed, which the status of chains may name. */
 void mk_node_sfc_describe_again(struct mk_node_sfc *sfc);
 
 /* Bring the tables to what chains, function pods, ports and the overlay say, if something changed,

@@ -28,6 +28,41 @@ static const char *const state_names[MK_SFC_POD_STATES] = {
 	[MK_SFC_POD_LOST] = "lost",
 };
 
+/* ---- the Service of a chain ------------------------------------------------------------------ */
+
+struct problem {
+	char what[2 * MK_OBJECT_NAME_SIZE + 64];
+	const char *remedy;
+};
+
+/* Returns false if @chain names no Service, or one that selects pods. */
+static bool has_problem(const struct mk_chain *chain, const struct mk_model *model,
+			struct problem *problem)
+{
+	static const struct {
+		const char *what, *remedy;
+	} all[] = {
+		[MK_CHAIN_SERVICE_MISSING] = { "does not exist, so the chain takes no pod",
+					       "create it, or correct spec.traffic.service; one with label "
+					       "service.kubernetes.io/service-proxy-name does not count" },
+		[MK_CHAIN_SERVICE_NO_SELECTOR] = { "has no selector, so the chain takes no pod",
+						   "select the pods by spec.traffic.podSelector instead" },
+		[MK_CHAIN_SERVICE_NO_PORTS] = { "has no ports, so the chain takes no flow",
+						"give it ports, or select the pods by spec.traffic.podSelector instead" },
+	};
+	const struct mk_service_object *service;
+	enum mk_chain_service gives = MK_CHAIN_SERVICE_SELECTS;
+
+	if (chain->service)
+		gives = mk_chain_service(model, chain, &service);
+	if (gives == MK_CHAIN_SERVICE_SELECTS)
+		return false;
+	snprintf(problem->what, sizeof(problem->what), "Service %s/%s %s", chain->namespace_,
+		 chain->service, all[gives].what);
+	problem->remedy = all[gives].remedy;
+	return true;
+}
+
 /* ---- the file -------------------------------------------------------------------------------- */
 
 static void add_text(json_object *to, const char *key, const char *text)
@@ -74,14 +109,20 @@ static const char *direction_of(const struct mk_chain *chain)
 	return chain->applies[MK_POLICY_EGRESS] ? "Both" : "Ingress";
 }
 
-static json_object *chain_json(const struct mk_sfc *sfc, const struct mk_chain *chain)
+static json_object *chain_json(const struct mk_sfc *sfc, const struct mk_model *model,
+			       const struct mk_chain *chain)
 {
 	json_object *json = json_object_new_object(), *functions = json_object_new_array();
+	struct problem problem;
 
 	add_number(json, "id", mk_sfc_chain_id(sfc, chain->uid));
 	add_name(json, chain->namespace_, chain->name);
 	add_number(json, "priority", chain->priority);
 	add_text(json, "direction", direction_of(chain));
+	if (has_problem(chain, model, &problem)) {
+		add_text(json, "problem", problem.what);
+		add_text(json, "remedy", problem.remedy);
+	}
 	for (size_t i = 0; i < chain->function_count; i++)
 		json_object_array_add(functions, function_json(sfc, chain, &chain->functions[i]));
 	json_object_object_add(json, "functions", functions);
@@ -113,14 +154,15 @@ static json_object *replica_json(const struct mk_sfc_pod_object *pod,
 }
 
 /* A Pod that no chain uses is of interest only while flows may still have it. */
-static json_object *all_json(const struct mk_sfc *sfc, const struct sfc_objects *objects)
+static json_object *all_json(const struct mk_sfc *sfc, const struct mk_model *model,
+			     const struct sfc_objects *objects)
 {
 	json_object *json = json_object_new_object(), *chains = json_object_new_array(),
 		    *replicas = json_object_new_array();
 
 	add_number(json, "version", VERSION);
 	for (size_t i = 0; i < objects->chain_count; i++)
-		json_object_array_add(chains, chain_json(sfc, objects->chains_of[i]));
+		json_object_array_add(chains, chain_json(sfc, model, objects->chains_of[i]));
 	for (size_t i = 0; i < objects->pod_count; i++)
 		if (objects->pods[i].state != MK_SFC_POD_UNUSED || objects->pods[i].number)
 			json_object_array_add(replicas, replica_json(&objects->pods[i],
@@ -130,11 +172,11 @@ static json_object *all_json(const struct mk_sfc *sfc, const struct sfc_objects 
 	return json;
 }
 
-int objects_write(const struct sfc_objects *objects, const struct mk_sfc *sfc,
-		  const char *state_dir, struct mk_error *err)
+int objects_write(const struct sfc_objects *objects, const struct mk_model *model,
+		  const struct mk_sfc *sfc, const char *state_dir, struct mk_error *err)
 {
 	const int form = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE;
-	json_object *json = all_json(sfc, objects);
+	json_object *json = all_json(sfc, model, objects);
 	const char *text = json_object_to_json_string_ext(json, form);
 	struct mk_state_file file;
 	int ret = text ? mk_state_file_begin(&file, state_dir, MK_CHAIN_NAMES_FILE, err)
@@ -409,6 +451,19 @@ static bool lacks_consent(const struct mk_chain *chain, const struct mk_model *m
 	return true;
 }
 
+static bool lacks_service(const struct mk_chain *chain, const struct mk_model *model,
+			  struct mk_chain_condition *accepted)
+{
+	struct problem problem;
+
+	if (!has_problem(chain, model, &problem))
+		return false;
+	accepted->reason = "NoService";
+	snprintf(accepted->message, sizeof(accepted->message), "%s: %s", problem.what,
+		 problem.remedy);
+	return true;
+}
+
 /* @index: the chain's place in the order of precedence. */
 static void fill_accepted(const struct mk_chain *chain, size_t index, const struct mk_model *model,
 			  struct mk_chain_condition *accepted)
@@ -420,7 +475,8 @@ static void fill_accepted(const struct mk_chain *chain, size_t index, const stru
 			 MK_SFC_CHAINS - 1);
 		return;
 	}
-	accepted->holds = !lacks_consent(chain, model, accepted);
+	accepted->holds =
+		!lacks_consent(chain, model, accepted) && !lacks_service(chain, model, accepted);
 	if (!accepted->holds)
 		return;
 	accepted->reason = "Valid";

@@ -94,6 +94,17 @@ static bool is_true(json_object *entry, const char *key)
 	return json_object_get_boolean(json_object_object_get(entry, key));
 }
 
+static void check_problems(struct mk_checking *checking, const struct mk_cli_chains *chains)
+{
+	json_object *chain;
+
+	for (size_t i = 0; (chain = mk_chain_names_at(chains, "chains", i)); i++)
+		if (*mk_chain_names_text(chain, "problem"))
+			check_note(checking, "chains", mk_chain_names_text(chain, "remedy"),
+				   "%s: %s", mk_chain_names_text(chain, "name"),
+				   mk_chain_names_text(chain, "problem"));
+}
+
 /* Each node names its own pods. */
 static void check_weights(struct mk_checking *checking, const struct mk_cli_chains *chains)
 {
@@ -140,6 +151,7 @@ void check_ports(struct mk_checking *checking)
 		check_found(checking, "ports", "run as root", "%s", mk_error_text(&err));
 	check_missing(checking, &chains);
 	check_weights(checking, &chains);
+	check_problems(checking, &chains);
 	if (ports.count && checking->wrong == before)
 		check_found(checking, "ports", NULL, "%u of function pods, each as it was made",
 			    ports.count);

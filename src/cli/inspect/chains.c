@@ -256,8 +256,22 @@ static void add_pods(json_object *list, const struct mk_views *views, const char
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int add_chains(json_object *rows, const struct all *all, const char *word,
-		      struct mk_error *err)
+/* Add a row if the chain takes no pod. */
+static void add_problem(json_object *problems, json_object *chain)
+{
+	json_object *object;
+
+	if (!*mk_chain_names_text(chain, "problem"))
+		return;
+	object = json_object_new_object();
+	mk_put_text(object, "chain", mk_chain_names_text(chain, "name"));
+	mk_put_text(object, "problem", mk_chain_names_text(chain, "problem"));
+	mk_put_text(object, "remedy", mk_chain_names_text(chain, "remedy"));
+	json_object_array_add(problems, object);
+}
+
+static int add_chains(json_object *rows, json_object *problems, const struct all *all,
+		      const char *word, struct mk_error *err)
 {
 	json_object *chain;
 	bool found = !word;
@@ -266,6 +280,7 @@ static int add_chains(json_object *rows, const struct all *all, const char *word
 	for (size_t i = 0; (chain = mk_chain_names_at(&all->of[0], "chains", i)); i++)
 		if (names_chain(mk_chain_names_text(chain, "name"), word)) {
 			status |= add_chain(rows, all, chain);
+			add_problem(problems, chain);
 			found = true;
 		}
 	if (!found)
@@ -297,6 +312,13 @@ static int print(const struct mk_cli_options *options, json_object *result, stru
 		{ "CHAIN", "chain" }, { "PORTS", "ports" },	{ "PEERS", "peers" },
 	};
 
+	static const struct mk_cli_column of_problems[] = {
+		{ "CHAIN", "chain" },
+		{ "PROBLEM", "problem" },
+		{ "REMEDY", "remedy" },
+	};
+	json_object *problems = json_object_object_get(result, "problems");
+
 	if (options->json)
 		return mk_cli_print_json(stdout, result, err);
 	mk_cli_print_table(stdout, json_object_object_get(result, "functions"), of_functions,
@@ -304,6 +326,10 @@ static int print(const struct mk_cli_options *options, json_object *result, stru
 	printf("\n");
 	mk_cli_print_table(stdout, json_object_object_get(result, "pods"), of_pods,
 			   MK_ARRAY_SIZE(of_pods));
+	if (json_object_array_length(problems) == 0)
+		return 0;
+	printf("\n");
+	mk_cli_print_table(stdout, problems, of_problems, MK_ARRAY_SIZE(of_problems));
 	return 0;
 }
 
@@ -311,16 +337,17 @@ static int show(const struct mk_views *views, const struct mk_cli_options *optio
 		struct mk_error *err)
 {
 	cleanup_json json_object *result = json_object_new_object();
-	json_object *functions = json_object_new_array(), *pods = json_object_new_array();
+	json_object *functions = json_object_new_array(), *pods = json_object_new_array(),
+		    *problems = json_object_new_array();
 	struct all all = { .count = 0 };
 	int ret = 0, status;
 
 	json_object_object_add(result, "functions", functions);
 	json_object_object_add(result, "pods", pods);
-
+	json_object_object_add(result, "problems", problems);
 	for (size_t i = 0; ret == 0 && i < views->count; i++)
 		ret = mk_cli_chains_open(&all.of[all.count++], &views->list[i], err);
-	ret = ret ?: add_chains(functions, &all, options->words[0], err);
+	ret = ret ?: add_chains(functions, problems, &all, options->words[0], err);
 	status = ret;
 	add_pods(pods, views, options->words[0]);
 	if (ret >= 0)
