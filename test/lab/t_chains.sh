@@ -240,6 +240,76 @@ deleted()
 	expect_eq "chains" "" "$(on node1 "$MK_BIN" chains -o json | jq -r '.functions[].chain')"
 }
 
+# The pods and target ports of a Service, whether the client uses it or not.
+behind_service()
+{
+	books_service "{name: a, port: 80, targetPort: http}, {name: b, port: 81, targetPort: $DENIED_PORT}"
+	wait_for 10 try stranger "$(with_port "$VIP2" 81)"
+	service_chain
+	wait_for 10 denied_to stranger "$(with_port "$VIP2" 81)"
+	denied_to stranger "$(with_port "$BOOKS" $DENIED_PORT)"
+	passes_firewall "$VIP2" 80
+	passes_firewall "$BOOKS" $OPEN_PORT
+	passes_by "$BOOKS" $OTHER_PORT
+	expect_match "trace" 'sfc.*chain inspection/dpi: to pod inspection/firewall-1 by its port outside' "$(on node1 "$MK_BIN" trace free/stranger "$VIP2" 80 | tr '\n' ' ')"
+	expect_match "chained pods" 'inspection/books +[^ ]+ +ingress +inspection/dpi +TCP http, TCP 8081' "$(on node1 "$MK_BIN" chains)"
+	held_behind_service
+	service_changes
+}
+service_changes()
+{
+	books_service "{port: 80, targetPort: $OTHER_PORT}"
+	wait_for 10 try stranger "$(with_port "$BOOKS" $DENIED_PORT)"
+	passes_firewall "$BOOKS" $OTHER_PORT
+	passes_by "$BOOKS" $OPEN_PORT
+	books_service "{port: 80, targetPort: $DENIED_PORT}"
+	wait_for 10 denied_to stranger "$(with_port "$BOOKS" $DENIED_PORT)"
+	lab delete "$TMP/books.yaml" >/dev/null
+	wait_for 10 try stranger "$(with_port "$BOOKS" $DENIED_PORT)"
+	wait_for 10 says_no_service chains
+	wait_for 10 says_no_service check
+	lab delete "$TMP/dpi.yaml" >/dev/null
+}
+# The agent does not know a pod that comes now: nothing passes by the chain.
+held_behind_service()
+{
+	local new
+	lab agent kill node1
+	new=$(lab pod node1 books-2 --namespace inspection)
+	serve books-2 books --tcp $OPEN_PORT --tcp $DENIED_PORT
+	denied_to stranger "$(with_port "$new" $OPEN_PORT)"
+	lab agent start node1
+	wait_for 10 try stranger "$(with_port "$new" $OPEN_PORT)"
+	denied_to stranger "$(with_port "$new" $DENIED_PORT)"
+	lab rm books-2
+}
+books_service() { service_yaml books books "$VIP2" "$1" | sed 's/metadata: {/&namespace: inspection, /' | apply books; }
+service_chain()
+{
+	apply dpi <<-END
+		---
+		apiVersion: $PREFIX/v1alpha1
+		kind: ServiceFunctionChain
+		metadata: {name: dpi, namespace: inspection}
+		spec: {traffic: {service: books}, functions: [{name: firewall}]}
+	END
+}
+passes_firewall()
+{
+	local before
+	before=$(packets firewall fromOutside)
+	try stranger "$(with_port "$1" "$2")"
+	(($(packets firewall fromOutside) > before))
+}
+passes_by()
+{
+	local before
+	before=$(packets firewall fromOutside)
+	try stranger "$(with_port "$1" "$2")"
+	expect_eq "packets by the firewall" "$before" "$(packets firewall fromOutside)"
+}
+says_no_service() { on node1 "$MK_BIN" "$1" 2>&1 | grep -q 'Service inspection/books does not exist, so the chain takes no pod'; }
+
 lab up 1 --pods
 consenting_namespace shop
 CLIENT=$(lab pod node1 client --namespace shop)
@@ -247,6 +317,9 @@ WEB=$(lab pod node1 web --namespace shop)
 lab pod node1 stranger --namespace free >/dev/null
 serve web web --tcp $OPEN_PORT --tcp $DENIED_PORT
 serve world world --tcp $OPEN_PORT --udp $OPEN_PORT --tcp $DENIED_PORT "${LOAD_PORTS[@]/#/--udp=}" "${LOAD_PORTS[@]/#/--tcp=}"
+BOOKS=$(lab pod node1 books --namespace inspection)
+VIP2=$(by_family 10.96.66.2 fd00:10:96:66::2) OTHER_PORT=8082
+serve books books --tcp $OPEN_PORT --tcp $DENIED_PORT --tcp $OTHER_PORT
 service_yaml web web "$VIP" "{port: 80, targetPort: $OPEN_PORT}" | sed 's/metadata: {/&namespace: shop, /' | apply services
 wait_for 10 ask client tcp "$(with_port "$VIP" 80)"
 
@@ -259,4 +332,5 @@ check "a replica is killed: its flows go on by the other one, whose flows lose n
 check "no agent: flows go on, and a replica that is removed gets no packet" no_agent
 check "forged and reflected packets are counted" hostile
 check "without the chain, traffic goes directly" deleted
+check "a Service: its pods and target ports, as they change; a new pod is held; deleted" behind_service
 finish

@@ -237,8 +237,15 @@ BROKEN = [  # what is set, where the fault is, and why
      "In and NotIn need values, Exists and DoesNotExist have none"),
     ("traffic.podSelector", {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}, "matchExpressions[0]",
      "In and NotIn need values, Exists and DoesNotExist have none"),
-    ("traffic.podSelector", None, "traffic.podSelector", "Required value"),
-    ("traffic.direction", None, "traffic.direction", "Required value"),
+    ("traffic.podSelector", None, "spec.traffic", "traffic has either podSelector or service"),
+    ("traffic.direction", None, "spec.traffic", "traffic needs direction, but beside service it is Ingress"),
+    ("spec.traffic", {"podSelector": {}, "service": "web"}, "spec.traffic", "traffic has either podSelector or service"),
+    ("spec.traffic", {"service": "web", "direction": "Ingress"}, "spec.traffic",
+     "traffic needs direction, but beside service it is Ingress"),
+    ("spec.traffic", {"service": "web", "ports": []}, "spec.traffic", "beside service there are neither ports nor namespaceSelector"),
+    ("spec.traffic", {"service": "web", "namespaceSelector": {}}, "spec.traffic",
+     "beside service there are neither ports nor namespaceSelector"),
+    ("spec.traffic", {"service": "Web"}, "spec.traffic.service", "should match"),
     ("traffic.direction", "egress", "traffic.direction", "supported values"),
     ("function", {"name": "Firewall"}, "functions[0].name", "should match"),
     ("function", {"name": "ids"}, "functions[1]", "Duplicate value"),
@@ -263,6 +270,7 @@ def chain_schema():
     def wrong(obj):
         return schema.faults(obj, schema.of_chains())
     expect("the example", wrong(chain()), [])
+    expect("a Service", wrong(chain(**{"spec.traffic": {"service": "web", "peers": [{"outside": True}]}})), [])
     for path, value, at, why in BROKEN:
         found = wrong(chain(**{path: value}))
         if len(found) != 1 or not re.search(re.escape(at) + ": .*" + re.escape(why), found[0]):
