@@ -85,6 +85,71 @@ int sfc(struct __sk_buff *skb)
 	return enter_function(skb, &ctx, &pkt, &entry);
 }
 
+/* ---- sfc_tap: a copy ------------------------------------------------------------------------- */
+
+/* Prepare the frame for a tap of this node or of another one; the packet itself gets other MAC
+ * addresses when it leaves. Returns the device of the copy, or a negative drop reason. */
+static __always_inline int copy_device(struct __sk_buff *skb, const struct packet *pkt,
+				       const struct mk_sfc_replica *replica, enum mk_sfc_side side)
+{
+	struct mk_sfc_mac to = mk_sfc_mac_make(MK_SFC_TO, side, 0, replica->uid_hash);
+	struct mk_addr addr = chained_pod(skb, pkt, side == MK_SFC_INSIDE);
+	const struct mk_link_set *links = links_now();
+	const struct mk_pod *pod = pod_find(&addr);
+	struct frame frame;
+
+	if (!pod)
+		return -MK_DROP_NO_POD;
+	if (!links || frame_of(skb, &frame))
+		return -MK_DROP_TRUNCATED;
+	if (has_ports_here(replica)) {
+		set_function_macs(frame.eth, pod->mac, replica->mode, side);
+		return replica->ifindex[MK_SFC_INSIDE];
+	}
+	if (exceeds_carrier(skb, pkt, frame.ip, links))
+		return -MK_DROP_TOO_BIG;
+	set_macs(frame.eth, (const __u8 *)&to, replica->vtep_mac);
+	return sfc_device() ?: -MK_DROP_SFC_UNAVAILABLE;
+}
+
+/* Send a copy of the packet to the tap @number. A copy that cannot be sent counts as dropped. */
+static __always_inline void copy_to(struct __sk_buff *skb, const struct chain_ctx *ctx,
+				    const struct packet *pkt, __u32 number, enum mk_sfc_side side)
+{
+	const struct mk_sfc_replica *replica = replica_find(number);
+	int device = -MK_DROP_SFC_UNAVAILABLE;
+
+	if (mk_node.makes_no_copies)
+		return;
+	if (replica)
+		device = copy_device(skb, pkt, replica, side);
+	if (device > 0 && bpf_clone_redirect(skb, device, 0))
+		device = -MK_DROP_SFC_UNAVAILABLE;
+	if (device > 0)
+		count_sent(skb, pkt, number, side);
+	else
+		drop(skb, ctx->hook, -device, &pkt->tuple);
+}
+
+/* The packet is to enter a tap: a copy goes there, the packet goes on as if the tap had sent it. To
+ * send the copy may run other programs, which use `scratch`: so the flow is found afterwards. */
+SEC("tc")
+int sfc_tap(struct __sk_buff *skb)
+{
+	struct chain_ctx ctx = { .hook = MK_HOOK_FUNCTION }, passed;
+	__u32 entry = skb->cb[4];
+	enum mk_sfc_side side = entry >> 16 & 1;
+	struct mk_sfc_port port = { .replica = (__u16)entry, .side = !side, .mode = MK_PORT_TAP };
+	struct packet pkt;
+	int ret = chain_packet(skb, &passed, &pkt);
+
+	if (ret != MK_GO_ON)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	copy_to(skb, &ctx, &pkt, port.replica, side);
+	forget_packet(&pkt, &ctx, entry);
+	return from_function(skb, &ctx, &pkt, &port, NULL);
+}
+
 /* ---- sfc_port: from a function --------------------------------------------------------------- */
 
 /* A frame that a function sends through has the pod's MAC addresses, not those of this device. For
@@ -137,6 +202,8 @@ int sfc_port(struct __sk_buff *skb)
 		ret = other_family_next(skb, MK_ENTRY_FUNCTION);
 	if (ret == MK_GO_ON && is_of_link(&pkt))
 		ret = MK_DROP_NEIGHBOUR_DISCOVERY;
+	if (ret == MK_GO_ON && port->mode == MK_PORT_TAP)
+		ret = MK_DROP_SFC_FORGED;
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	forget_packet(&pkt, &ctx, ifindex);

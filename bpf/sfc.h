@@ -167,18 +167,26 @@ static __always_inline int enter_port(const struct mk_sfc_replica *replica, enum
 	return bpf_redirect_peer(replica->ifindex[side & 1], 0);
 }
 
+/* The ifindex of the device between nodes; 0: there is none. */
+static __always_inline __u32 sfc_device(void)
+{
+	const __u32 zero = 0;
+	const struct mk_links *found = bpf_map_lookup_elem(&links, &zero);
+
+	return found ? found->sfc_ifindex : 0;
+}
+
 /* Send the frame to the node with @vtep_mac, by the device of chains. */
 static __always_inline int carry(struct __sk_buff *skb, const struct chain_ctx *ctx,
 				 const struct packet *pkt, struct ethhdr *eth,
 				 const struct mk_sfc_mac *source, const __u8 *vtep_mac)
 {
-	const __u32 zero = 0;
-	const struct mk_links *found = bpf_map_lookup_elem(&links, &zero);
+	__u32 device = sfc_device();
 
-	if (!found || !found->sfc_ifindex)
+	if (!device)
 		return drop(skb, ctx->hook, MK_DROP_SFC_UNAVAILABLE, &pkt->tuple);
 	set_macs(eth, (const __u8 *)source, vtep_mac);
-	return bpf_redirect(found->sfc_ifindex, 0);
+	return bpf_redirect(device, 0);
 }
 
 /* The place of a path that a packet enters. */
@@ -202,6 +210,14 @@ static __always_inline int entry_find(struct entry *entry, const struct mk_sfc_p
 	return entry->replica ? 0 : -1;
 }
 
+/* Let program `sfc_tap` send a copy of the packet to the tap, and take the packet further. */
+static __always_inline int copy_next(struct __sk_buff *skb, struct chain_ctx *ctx,
+				     const struct packet *pkt, const struct entry *entry)
+{
+	skb->cb[4] = entry->side << 16 | entry->number;
+	return chain_next(skb, ctx, pkt, MK_PROG_SFC_TAP);
+}
+
 /* Send the packet into the function. */
 static __always_inline int enter_function(struct __sk_buff *skb, struct chain_ctx *ctx,
 					  const struct packet *pkt, const struct entry *entry)
@@ -213,6 +229,8 @@ static __always_inline int enter_function(struct __sk_buff *skb, struct chain_ct
 	struct mk_sfc_mac to;
 	struct frame frame;
 
+	if (replica->mode == MK_PORT_TAP)
+		return copy_next(skb, ctx, pkt, entry);
 	if (!pod)
 		return drop(skb, ctx->hook, MK_DROP_NO_POD, &pkt->tuple);
 	if (!links || frame_of(skb, &frame))

@@ -263,8 +263,9 @@ static __always_inline __u32 position_of(const struct mk_sfc_mac *mac, int forwa
 	return place_at(mac->what >> 5 | (is_egress ? 0 : MK_SFC_FUNCTIONS), forward);
 }
 
-/* A function has sent the packet by @port, of this node or of another one. @back: its node has sent
- * it back, in a frame with this source; otherwise NULL. */
+/* A function has sent the packet by @port, of this node or of another one. If @port is a tap's, it
+ * has sent nothing: the packet passes it. @back: the function's node has sent the packet back, in a
+ * frame with this source; otherwise NULL. */
 static __always_inline int from_function(struct __sk_buff *skb, struct chain_ctx *ctx,
 					 struct packet *pkt, const struct mk_sfc_port *port,
 					 const struct mk_sfc_mac *back)
@@ -285,7 +286,8 @@ static __always_inline int from_function(struct __sk_buff *skb, struct chain_ctx
 	if (back) {
 		position = position_of(back, forward);
 	} else {
-		count_received(skb, pkt, port->replica, port->side);
+		if (port->mode != MK_PORT_TAP)
+			count_received(skb, pkt, port->replica, port->side);
 		position++;
 	}
 	position = next_position(room, path, position, forward);

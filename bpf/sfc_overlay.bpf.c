@@ -113,10 +113,13 @@ static __always_inline int take_up(struct __sk_buff *skb, struct chain_ctx *ctx,
 
 	if (!links || !frame->replica || !is_remote(frame->replica))
 		return drop(skb, ctx->hook, MK_DROP_SFC_NO_CHAIN, &pkt->tuple);
-	if (mk_sfc_mac_carried(&frame->mac) == MK_SFC_TOO_BIG)
-		return answer_too_big(skb, ctx, pkt, links);
 	if (is_back)
 		frame->replica->back_ms = clock_ms() ?: 1;
+	if (frame->replica->mode == MK_PORT_TAP) /* a copy, or forged */
+		return drop(skb, ctx->hook, is_back ? MK_DROP_SFC_UNAVAILABLE : MK_DROP_SFC_FORGED,
+			    &pkt->tuple);
+	if (mk_sfc_mac_carried(&frame->mac) == MK_SFC_TOO_BIG)
+		return answer_too_big(skb, ctx, pkt, links);
 	return from_function(skb, ctx, pkt, &port, is_back ? &frame->mac : NULL);
 }
 

@@ -43,6 +43,7 @@ enum mk_prog {
 	MK_PROG_SFC, /* a packet of a flow with a path: to the first function */
 	MK_PROG_SFC_OPEN, /* choose the path of a flow that chains take */
 	MK_PROG_SFC_SESSION, /* like MK_PROG_OPEN for a new flow with a path; then MK_PROG_SFC */
+	MK_PROG_SFC_TAP, /* a copy of the packet to a tap; then what follows in the path */
 	MK_PROG_COUNT
 };
 
@@ -663,8 +664,10 @@ struct mk_node {
 	 * node's pods have that family, too, its programs check the carriers. */
 	__u8 is_carried_by_other; /* ... and carriers are checked there */
 	__u8 checks_far_carriers; /* ... and carriers are checked here (map far_peers) */
+	__u8 makes_no_copies; /* `monokube trace` runs the programs: taps get nothing */
+	__u8 pad[3];
 };
-_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(76, 184), "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(80, 188), "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 

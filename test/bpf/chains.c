@@ -39,10 +39,20 @@ static void add_counters(__u32 replica)
 	put("sfc_counters", &replica, none);
 }
 
+static struct mk_sfc_replica replica_of(__u32 number)
+{
+	struct mk_sfc_replica replica;
+
+	CHECK(row_lookup(fixture_map("sfc_replicas"), &number, &replica) == 0, "no replica");
+	return replica;
+}
+
 /* Frames of test runs come by the port of @replica; 0: by no replica's. */
 static void set_port(__u16 replica, __u8 side)
 {
-	const struct mk_sfc_port port = { .replica = replica, .side = side };
+	const struct mk_sfc_port port = { .replica = replica,
+					  .side = side,
+					  .mode = replica_of(replica).mode };
 	const int maps[] = { fixture_map("sfc_ports"), fixture_front_map("sfc_ports") };
 	const __u32 key = PORT;
 
@@ -144,6 +154,13 @@ static void line_function(char *words)
 	put("sfc_functions", &id, &function);
 }
 
+/* Let copies for the tap be read where they leave. */
+static void make_tap(struct mk_sfc_replica *replica, __u32 device)
+{
+	replica->mode = MK_PORT_TAP;
+	taps_add(device);
+}
+
 static void line_replica(const char *words)
 {
 	char mode[16], state[16] = "", vtep[32];
@@ -154,11 +171,13 @@ static void line_replica(const char *words)
 	remote = sscanf(words, "%u on %31s %15s", &id, vtep, state) >= 2;
 	CHECK(remote || sscanf(words, "%u %15s %15s", &id, mode, state) >= 2, "bad line");
 	replica.uid_hash = uid_hash_of(id);
-	replica.state = state[0] ? MK_SFC_LOST : MK_SFC_USABLE;
+	replica.state = strcmp(state, "lost") == 0 ? MK_SFC_LOST : MK_SFC_USABLE;
 	put_tag(id);
 	if (remote) {
 		if (strcmp(vtep, "0.0.0.0") != 0)
 			fixture_mac(vtep, replica.vtep_mac);
+		if (strcmp(state, "tap") == 0)
+			make_tap(&replica, SFC_DEVICE);
 		put("sfc_replicas", &id, &replica);
 		return;
 	}
@@ -167,6 +186,10 @@ static void line_replica(const char *words)
 					: MK_PORT_ROUTED;
 	replica.ifindex[MK_SFC_INSIDE] = 1000 + 2 * id;
 	replica.ifindex[MK_SFC_OUTSIDE] = 1001 + 2 * id;
+	if (strcmp(mode, "tap") == 0) {
+		replica.ifindex[MK_SFC_OUTSIDE] = replica.ifindex[MK_SFC_INSIDE];
+		make_tap(&replica, replica.ifindex[MK_SFC_INSIDE]);
+	}
 	put("sfc_replicas", &id, &replica);
 }
 
@@ -176,7 +199,7 @@ static void line_later(const char *words)
 	unsigned id, ms;
 
 	CHECK(sscanf(words, "%u %u", &id, &ms) == 2, "bad line");
-	CHECK(row_lookup(fixture_map("sfc_replicas"), &id, &replica) == 0, "no replica");
+	replica = replica_of(id);
 	CHECK(replica.back_ms != 0, "no packet was sent back");
 	replica.back_ms -= ms;
 	put("sfc_replicas", &id, &replica);
@@ -185,9 +208,8 @@ static void line_later(const char *words)
 static void line_gone(const char *words)
 {
 	__u32 id = (__u32)strtoul(words, NULL, 10);
-	struct mk_sfc_replica replica;
+	struct mk_sfc_replica replica = replica_of(id);
 
-	CHECK(row_lookup(fixture_map("sfc_replicas"), &id, &replica) == 0, "no replica");
 	memset(replica.ifindex, 0, sizeof(replica.ifindex));
 	put("sfc_replicas", &id, &replica);
 }
@@ -283,17 +305,21 @@ static void line_counted(const char *words)
 	CHECK(bytes >= 34 * found && (found || !bytes), "%llu bytes", bytes);
 }
 
-/* The replica and side that packets have entered since @before, as 2 * replica + side; -1: none. */
+/* The replica and side that packets have entered since @before, as 2 * replica + side; -1: none. A
+ * tap only if no other replica: it gets copies. */
 static int entered(const struct mk_sfc_counters *before)
 {
+	int found = -1;
+
 	for (__u32 i = 0; i < NUMBERS; i++) {
 		struct mk_sfc_counters now = counters_of(i);
+		bool counts = found < 0 || replica_of(i).mode != MK_PORT_TAP;
 
 		for (int side = 0; side < MK_SFC_SIDES; side++)
-			if (now.sent_packets[side] != before[i].sent_packets[side])
-				return 2 * (int)i + side;
+			if (counts && now.sent_packets[side] != before[i].sent_packets[side])
+				found = 2 * (int)i + side;
 	}
-	return -1;
+	return found;
 }
 
 static void mac_text(const struct mk_mac *mac, char *text, size_t size)
@@ -316,11 +342,10 @@ static struct mk_mac mac_of_others_pod(const char *pod)
 static void check_macs(const struct frame *out, __u32 replica, enum mk_sfc_side side,
 		       const char *pod)
 {
-	struct mk_sfc_replica entry;
+	const struct mk_sfc_replica entry = replica_of(replica);
 	struct mk_mac macs[2], found[2];
 	char want[2][20], have[2][20];
 
-	CHECK(row_lookup(fixture_map("sfc_replicas"), &replica, &entry) == 0, "no replica");
 	if (strncmp(pod, "10.244.1.", 9) == 0)
 		fixture_mac(pod, macs[side == MK_SFC_OUTSIDE].byte);
 	else
@@ -438,6 +463,20 @@ static void expect_told(enum mk_hook hook, const struct frame *in, const char *o
 	CHECK(frame_checksums_right(out, &what), "wrong %s", what);
 }
 
+static void expect_lost_copy(enum mk_hook hook, const struct frame *in, const char *reason,
+			     struct frame *out)
+{
+	uint64_t before = fixture_drops_total();
+	char came[128];
+
+	snprintf(came, sizeof(came), "%s", frame_flow(in));
+	CHECK(fixture_send(hook, in, out) != DROPPED, "dropped, among%s", policy_why(hook));
+	CHECK(fixture_drops_total() == before + 1, "no copy was lost");
+	CHECK(strstr(policy_why(MK_HOOK_FUNCTION), reason), "drops%s",
+	      policy_why(MK_HOOK_FUNCTION));
+	CHECK(strcmp(frame_flow(out), came) == 0, "left as %s", frame_flow(out));
+}
+
 bool chains_expect(enum mk_hook hook, const struct frame *in, char *outcome, struct frame *out)
 {
 	if (strncmp(outcome, "into ", 5) == 0)
@@ -452,6 +491,8 @@ bool chains_expect(enum mk_hook hook, const struct frame *in, char *outcome, str
 		expect_carried(hook, in, MK_SFC_BACK, outcome + 5, out);
 	else if (strncmp(outcome, "does-not-fit ", 13) == 0)
 		expect_carried(hook, in, MK_SFC_TOO_BIG, outcome + 13, out);
+	else if (strncmp(outcome, "loses-copy ", 11) == 0)
+		expect_lost_copy(hook, in, outcome + 11, out);
 	else if (strncmp(outcome, "told ", 5) == 0)
 		expect_told(hook, in, outcome + 5, out);
 	else
@@ -531,6 +572,65 @@ static void line_unknown_port(char *rest)
 	policy_packet(MK_HOOK_FUNCTION, rest);
 }
 
+/* ---- taps ------------------------------------------------------------------------------------ */
+
+static struct frame next_copy(__u32 device)
+{
+	const char *what = "";
+	struct frame copy;
+
+	CHECK(taps_read(device, &copy), "no copy");
+	CHECK(frame_checksums_right(&copy, &what), "wrong %s", what);
+	CHECK(frame_ttl(&copy) == 64, "the TTL is %u", frame_ttl(&copy));
+	return copy;
+}
+
+static void line_copied(const char *words)
+{
+	char side[16], pod[32], flow[160] = "";
+	struct frame copy;
+	__u32 replica;
+
+	CHECK(sscanf(words, "%u %15s %31s %159[^\n]", &replica, side, pod, flow) >= 3, "bad line");
+	copy = next_copy(replica_of(replica).ifindex[MK_SFC_INSIDE]);
+	check_macs(&copy, replica, side_of(side), pod);
+	CHECK(!flow[0] || strcmp(frame_flow(&copy), flow) == 0, "copied as %s", frame_flow(&copy));
+}
+
+static void line_copied_to(char *words)
+{
+	const struct frame copy = next_copy(SFC_DEVICE);
+
+	check_carried(&copy, MK_SFC_TO, words);
+}
+
+static void line_no_copies(void)
+{
+	__u32 device = taps_unread();
+
+	CHECK(device == 0, "one by interface %u", device);
+}
+
+static void line_no_device(const char *words)
+{
+	taps_remove(replica_of((__u32)strtoul(words, NULL, 10)).ifindex[MK_SFC_INSIDE]);
+}
+
+static bool taps_line(const char *word, char *rest)
+{
+	if (strcmp(word, "copied") == 0)
+		line_copied(rest);
+	else if (strcmp(word, "copied-to") == 0)
+		line_copied_to(rest);
+	else if (strcmp(word, "no-copies") == 0)
+		line_no_copies();
+	else if (strcmp(word, "no-device") == 0)
+		line_no_device(rest);
+	else
+		return false;
+	return true;
+}
+
 bool chains_line(const char *word, char *rest)
 {
 	if (strcmp(word, "chain") == 0)
@@ -578,6 +678,6 @@ bool chains_line(const char *word, char *rest)
 	else if (strcmp(word, "counted") == 0)
 		line_counted(rest);
 	else
-		return false;
+		return taps_line(word, rest);
 	return true;
 }

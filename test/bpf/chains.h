@@ -4,8 +4,8 @@
  *	chain N [leaves] FUNCTION ..	an entry of map sfc_chains. FUNCTION: a number, then letters:
  *					s Skip, k onLoss Drop, p hashBy Pod, r hashBy Peer
  *	function N REPLICA ..		which replicas new flows get, by turns of slots; none: no entry
- *	replica N MODE [lost]		an entry of map sfc_replicas; MODE: bridged, inline, routed
- *	replica N on VTEP [lost]	.. of a replica on another node
+ *	replica N MODE [lost]		an entry of map sfc_replicas; MODE: bridged, inline, routed, tap
+ *	replica N on VTEP [lost|tap]	.. of a replica on another node
  *	gone N				DEL of the replica's pod: no devices any more
  *	no-mksfc			there is no device of chains
  *	from N SIDE = OUTCOME		the replica sends the last frame on, at inside or outside
@@ -26,6 +26,10 @@
  *	both of 40 flows		of A's flows to R each of replicas 1 and 2 gets some
  *	off				no pod has a set any more
  *	counted N in|out SIDE PACKETS	packets to (in) and from (out) the replica
+ *	copied N SIDE ADDRESS [FLOW]	the next copy that tap N got, in a frame of the wire of ADDRESS
+ *	copied-to VTEP N SIDE 0 [FLOW]	.. that went to the tap's node
+ *	no-copies			no tap got any other copy
+ *	no-device N			the device of tap N is removed
  *
  * A replica's PLACE is the low 3 bits of its place in the path. A table of a set with `+N`: its
  * verdicts that allow are of chain N, as rule N. More OUTCOMES:
@@ -36,6 +40,7 @@
  *	home VTEP N SIDE [FLOW]		from the replica, to the home of its flow
  *	back VTEP N SIDE PLACE [FLOW]	the replica is not here: back to the home of its flow
  *	does-not-fit VTEP N SIDE PLACE [FLOW]	.. the packet does not fit its port
+ *	loses-copy REASON		a copy is dropped, the packet leaves as it is
  *	told SOURCE TYPE		an ICMP error to the sender, about the packet as it came */
 #ifndef MK_TEST_CHAINS_H
 #define MK_TEST_CHAINS_H
@@ -50,5 +55,13 @@ bool chains_line(const char *word, char *rest);
 /* Send the frame and expect that it goes into a function. Returns false if @outcome says nothing
  * about functions. */
 bool chains_expect(enum mk_hook hook, const struct frame *in, char *outcome, struct frame *out);
+
+/* taps.c: let @ifindex be a device, in a network namespace of the row's own. */
+void taps_add(uint32_t ifindex);
+/* Read the next copy that has left by the device. Returns false if there is none. */
+bool taps_read(uint32_t ifindex, struct frame *copy);
+void taps_remove(uint32_t ifindex);
+/* Return the device of a copy that was not read; 0: there is none. */
+uint32_t taps_unread(void);
 
 #endif

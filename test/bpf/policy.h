@@ -43,7 +43,7 @@
 
 #include "bpf/fixture.h"
 
-#define POLICY_LINES 24
+#define POLICY_LINES 32
 
 struct policy_row {
 	const char *rule;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The way of a packet through the functions of its service function chains. Trace cannot run the
- * functions: it takes each packet as unchanged, and goes on at the function's other port. */
+ * functions: it takes each packet as unchanged, and goes on at the function's other port. Taps get
+ * no copy. */
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,11 @@ static bool is_elsewhere(const struct mk_sfc_replica *replica)
 	return memcmp(replica->vtep_mac, here, sizeof(here)) != 0;
 }
 
+static bool is_tap(const struct mk_sfc_replica *replica)
+{
+	return replica->mode == MK_PORT_TAP;
+}
+
 static void tell_function(struct way *way, size_t place, const struct mk_sfc_replica *replica)
 {
 	const enum mk_sfc_side out = exit_side(way, place);
@@ -59,11 +65,13 @@ static void tell_function(struct way *way, size_t place, const struct mk_sfc_rep
 	if (is_elsewhere(replica))
 		snprintf(where, sizeof(where), " on node %s", mk_replica_node(way->chains, number));
 	snprintf(entry, sizeof(entry), "sfc_paths: %u", way->id);
-	trace_step(
-		way->story, way->at, entry,
-		"chain %s: to pod %s%s by its port %s, interface %s; a function may drop or change it: taken as unchanged",
-		chain_of(way, place, chain), mk_replica_name(way->chains, number, pod), where,
-		out == MK_SFC_OUTSIDE ? "inside" : "outside", device);
+	trace_step(way->story, way->at, entry,
+		   "chain %s: %s pod %s%s by its port %s, interface %s; %s",
+		   chain_of(way, place, chain), is_tap(replica) ? "copy to" : "to",
+		   mk_replica_name(way->chains, number, pod), where,
+		   out == MK_SFC_OUTSIDE || is_tap(replica) ? "inside" : "outside", device,
+		   is_tap(replica) ? "the packet goes on"
+				   : "a function may drop or change it: taken as unchanged");
 }
 
 /* The function has sent the packet on. From another node it comes back by the device of chains. */
@@ -98,6 +106,10 @@ static bool pass(struct way *way, size_t place, struct mk_trace_frame *frame,
 		return false;
 	}
 	tell_function(way, place, &replica);
+	if (is_tap(&replica)) { /* the packet has passed it */
+		way->at = "sfc_tap";
+		return true;
+	}
 	if (go_on(way, place, &replica, frame, verdict, &err) < 0) {
 		trace_step(story, way->at, NULL, "%s", mk_error_text(&err));
 		return false;
@@ -114,7 +126,9 @@ static void walk(struct way *way, struct mk_trace_frame *frame, enum mk_trace_ve
 		if (way->path.replica[place] && !pass(way, place, frame, verdict))
 			return;
 	}
-	if (strcmp(way->at, "sfc") != 0)
+	if (strcmp(way->at, "sfc_tap") == 0)
+		trace_step(way->story, way->at, NULL, "behind the last tap: leaves the chain");
+	else if (strcmp(way->at, "sfc") != 0)
 		trace_step(way->story, way->at, NULL, "from the last function: leaves the chain");
 	else
 		trace_step(

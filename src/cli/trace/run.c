@@ -360,7 +360,8 @@ static void choose_programs(struct mk_object *object, const char *entry)
 {
 	static const char *const chain[] = { "router",	    "elb",	"open",	       "policy",
 					     "sfc",	    "sfc_open", "sfc_session", "sfc_port",
-					     "sfc_overlay", "nat",	"error",       "ndp" };
+					     "sfc_overlay", "sfc_tap",	"nat",	       "error",
+					     "ndp" };
 
 	for (size_t i = 0; i < mk_object_program_count(object); i++) {
 		const char *name = mk_programs[i].name;
@@ -376,9 +377,11 @@ static void choose_programs(struct mk_object *object, const char *entry)
 static int load(struct mk_trace_copy *copy, const struct mk_view *view, const char *program,
 		struct mk_error *err)
 {
+	struct mk_node node = view->node;
 	int ret;
 
-	copy->object = mk_object_open(&view->node, err);
+	node.makes_no_copies = 1;
+	copy->object = mk_object_open(&node, err);
 	if (!copy->object)
 		return -EINVAL;
 	choose_programs(copy->object, program);

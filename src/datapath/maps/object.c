@@ -32,6 +32,7 @@ const struct mk_program mk_programs[] = {
 	{ .name = "sfc" },
 	{ .name = "sfc_open" },
 	{ .name = "sfc_session" },
+	{ .name = "sfc_tap" },
 	{ .name = "nat" },
 	{ .name = "error" },
 	{ .name = "hold" },
@@ -50,6 +51,7 @@ static const char *const chain_programs[] = {
 	[MK_PROG_OPEN] = "open",	 [MK_PROG_NDP] = "ndp",
 	[MK_PROG_POLICY] = "policy",	 [MK_PROG_SFC] = "sfc",
 	[MK_PROG_SFC_OPEN] = "sfc_open", [MK_PROG_SFC_SESSION] = "sfc_session",
+	[MK_PROG_SFC_TAP] = "sfc_tap",
 };
 
 const char *const mk_entry_programs[] = {
