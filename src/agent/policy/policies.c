@@ -420,7 +420,8 @@ static void add_chain(void *ctx, const struct mk_chain *chain)
 
 /* Give the compiler all chains that have entries in the tables. Returns false until all numbers
  * have been known once: no pod may seem to be in no chain. If one is unknown later, because a table
- * cannot be written, the former chains stay and do not hold up policies. */
+ * cannot be written, the former chains stay and do not hold up policies. The Services that chains
+ * name have been listed: without them agent_work() does no step. */
 static bool has_chains(struct mk_node_policies *policies)
 {
 	const struct mk_model *model = policies->node->core->model;
