@@ -167,6 +167,14 @@ chained_paths()
 }
 all_have_paths() { expect_eq "chained flows" 6 "$(chained_paths "$1" | wc -l)"; }
 
+# lose_sandbox NAME: the ports of a function pod vanish, and then its namespace, without DEL. If the kernel removed the
+# namespace at once, it would take the firewall's rules first, and the bridge would pass packets for an instant.
+lose_sandbox()
+{
+	on "$1" sh -e -c 'ip link del inside; ip link del outside'
+	command ip netns del "$MK_LAB.$1"
+}
+
 # passed_by REPLICA: a line for report.py, with the packets that it passed and denied since its start
 passed_by() { echo "function $(($(counted "$1" outward) + $(counted "$1" inward))) $(counted "$1" denied)"; }
 
