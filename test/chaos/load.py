@@ -92,7 +92,9 @@ class Udp:
 
     def tick(self, now):
         if now - self.last > self.pause:
-            self.last = now
+            # Flows that a busy machine delayed stay apart: the server's socket takes about 90 large datagrams at once.
+            late = now - self.last > 2 * self.pause
+            self.last = now - random.random() * self.pause if late else self.last + self.pause
             self.sent += 1
             size = 100 + self.sent % 1000  # an answer says how many bytes it answers
             if size in self.waiting:
