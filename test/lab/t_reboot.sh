@@ -131,10 +131,7 @@ starts_with_the_agent()
 {
 	local agent
 	lab agent kill node1
-	ip netns del "$MK_LAB.web-1"
-	ip netns del "$MK_LAB.late-2"
 	lose_sandbox guard-1
-	ip netns del "$MK_LAB.buyer"
 	lose_boot node1
 	lab rm buyer
 	lab agent start node1 >/dev/null 2>&1 &
