@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_ports.sh - ports of function pods: what a function gets and sends by them, in all three
+# test/lab/t_ports.sh - ports of function pods: what a function gets and sends by them, in all
 # modes, with functions that are Linux's own; restarts, repairs, a reboot's leftovers. No chain exists,
 # so the datapath counts and drops what leaves a function.
 set -euo pipefail
@@ -87,6 +87,26 @@ routed()
 	ask routed udp "$(with_port "$SERVER" 5300)" >/dev/null
 }
 
+# One port, into which node1 sends. What the pod sends is dropped.
+tap()
+{
+	local before said
+	lab pod node1 tap --annotation $PORTS=Tap >/dev/null
+	expect_eq "ports" inside "$(on tap ls /sys/class/net | grep -vxE 'lo|eth0')"
+	expect_eq "addresses" "" "$(on tap ip -o addr show inside)"
+	on tap timeout 30 tcpdump -i inside -lnc 1 udp port 53 >"$TMP/copies" 2>"$TMP/tcpdump" &
+	wait_for 10 grep -q listening "$TMP/tcpdump"
+	frame "$(host_end tap inside)" 02:4d:0a:00:00:02
+	wait_for 5 grep -qF "$TO.53" "$TMP/copies"
+	before=$(dropped)
+	on tap "$HERE/datagram.py" inside 02:4d:0a:00:00:02 "$FROM" "$TO"
+	wait_for 5 dropped_since "$before" 1
+	said=$(lab pod node1 wrong --annotation $PORTS=Tap --annotation networking.monokube.io/function-interfaces=a,b 2>&1) && return 1
+	expect_match "error" "function-interfaces is 'a,b': expected for mode Tap one name" "$said"
+	lab rm tap
+	expect_eq "ports of a removed tap" 0 "$(on node1 ip -o link show type veth | grep -c 'tap@' || true)"
+}
+
 no_agent()
 {
 	lab agent kill node1
@@ -132,7 +152,7 @@ wrong_annotation()
 {
 	local said
 	said=$(lab pod node1 wrong --annotation $PORTS=Bridge 2>&1) && return 1
-	expect_match "error" "function-ports is 'Bridge': expected Bridged, Inline or Routed" "$said"
+	expect_match "error" "function-ports is 'Bridge': expected Bridged, Inline, Routed or Tap" "$said"
 	expect_eq "ports" 6 "$(on node1 ip -o link show type veth | grep -ci "$MODE_PREFIX:0[123]:0[01]:00:01")"
 }
 
@@ -152,6 +172,7 @@ SERVER=$(lab pod node1 server)
 check "Bridged: nftables' family bridge sees and drops frames" bridged
 check "Inline: a program moves frames between ports with own names" inline
 check "Routed: the pod's kernel forwards; nftables sees packets; own connections use eth0" routed
+check "Tap: one port for copies" tap
 check "no agent: ports are made, work and are removed" no_agent
 check "a program that others removed from a port is back" program_is_back
 check "whatever a function sends is counted and dropped" hostile

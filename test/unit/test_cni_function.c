@@ -39,8 +39,16 @@ static const struct {
 	{ "chain is free without a bridge", ANNOTATIONS(PORTS("Inline") "," NAMES("chain,b")),
 	  "2 chain b", false },
 	{ "small letters", ANNOTATIONS(PORTS("bridged")),
-	  "function-ports is 'bridged': expected Bridged, Inline or Routed", true },
+	  "function-ports is 'bridged': expected Bridged, Inline, Routed or Tap", true },
 	{ "empty", ANNOTATIONS(PORTS("")), "function-ports is ''", true },
+	{ "Tap", ANNOTATIONS(PORTS("Tap")), "4 inside ", false },
+	{ "Tap, own name", ANNOTATIONS(PORTS("Tap") "," NAMES("copies")), "4 copies ", false },
+	{ "Tap, two names", ANNOTATIONS(PORTS("Tap") "," NAMES("a,b")),
+	  "is 'a,b': expected for mode Tap one name of a device", true },
+	{ "Tap, a name and a comma", ANNOTATIONS(PORTS("Tap") "," NAMES("a,")), "is 'a,'", true },
+	{ "Tap, no name", ANNOTATIONS(PORTS("Tap") "," NAMES("")), "is ''", true },
+	{ "Tap, the first interface", ANNOTATIONS(PORTS("Tap") "," NAMES("eth0")), "is 'eth0'",
+	  true },
 	{ "names alone", ANNOTATIONS(NAMES("a,b")), "is set without", true },
 	{ "one name", ANNOTATIONS(PORTS("Inline") "," NAMES("a")), "is 'a': expected two", true },
 	{ "three names", ANNOTATIONS(PORTS("Inline") "," NAMES("a,b,c")), "is 'a,b,c'", true },
@@ -59,6 +67,10 @@ static const struct {
 	  "2 eth0  alone", false },
 	{ "a definition: outside", FUNCTION("\"port\":\"outside\",\"mode\":\"Bridged\""),
 	  "1  eth0 alone", false },
+	{ "a definition: a tap", FUNCTION("\"port\":\"inside\",\"mode\":\"Tap\""), "4 eth0  alone",
+	  false },
+	{ "a definition: a tap outside", FUNCTION("\"port\":\"outside\",\"mode\":\"Tap\""),
+	  "function.port is 'outside': expected inside, the only port of mode Tap", true },
 	{ "a definition's port", FUNCTION("\"port\":\"left\",\"mode\":\"Inline\""),
 	  "function.port is 'left': expected inside or outside", true },
 	{ "a definition's mode", FUNCTION("\"port\":\"inside\",\"mode\":\"x\""),
@@ -179,6 +191,24 @@ START_TEST(test_routed)
 }
 END_TEST
 
+START_TEST(test_tap)
+{
+	new_netns("a");
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0", ANNOTATIONS(PORTS("Tap"))) == 0,
+		      "%s", answer);
+	ck_assert_int_eq(ports(), 1);
+	inside("a", "ip link show inside | grep 'mtu 65535 .*state UP'");
+	inside("a", "sh -c '! ip link show outside'");
+	inside("a", "sh -c '! ip link show chain'");
+	inside("a", "sh -c '! ip addr show inside | grep inet'");
+	ck_assert_ptr_nonnull(strstr(answer, "\"name\":\"inside\",\"mac\":\"06:4d:04:00:00:02\""));
+	ck_assert_ptr_null(strstr(answer, "\"name\":\"outside\""));
+	on_host("tc filter show dev " HOST_END("0") " ingress | grep sfc_port");
+	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.1.0", ""), 0);
+	ck_assert_int_eq(ports(), 0);
+}
+END_TEST
+
 #define V6                                                                          \
 	",\"podCIDR\":\"fd00:10:244:1::/64\",\"clusterCIDR\":\"fd00:10:244::/48\"," \
 	"\"vtepCIDR\":\"fd4d:4b00:12::/64\""
@@ -276,7 +306,7 @@ static int note_port(void *ctx, const struct mk_link *link)
 	return 0;
 }
 
-/* The agent uses the ports as replica 5. */
+/* The agent uses the ports as replica 5. A tap's port is that of both sides. */
 static struct port_numbers use_ports(sa_family_t family)
 {
 	cleanup_nl struct mk_nl *nl = mk_nl_open(&err);
@@ -286,6 +316,8 @@ static struct port_numbers use_ports(sa_family_t family)
 
 	open_chains(family, &ports, &replicas);
 	ck_ok(mk_nl_each_link(nl, note_port, &numbers, &err));
+	numbers.ifindex[MK_SFC_OUTSIDE] =
+		numbers.ifindex[MK_SFC_OUTSIDE] ?: numbers.ifindex[MK_SFC_INSIDE];
 	for (uint8_t side = 0; side < MK_SFC_SIDES; side++) {
 		struct mk_sfc_port port = { .replica = 5, .side = side };
 
@@ -322,22 +354,27 @@ static void ck_forgotten(sa_family_t family)
 
 /* DEL and GC, without an agent, in both families. */
 static const struct {
-	const char *verb, *container, *fields;
+	const char *ports, *verb, *container, *fields;
 } removals[] = {
-	{ "DEL", "a", "" },
-	{ "GC", "", ",\"cni.dev/valid-attachments\":[]" },
+	{ ANNOTATIONS(PORTS("Inline")), "DEL", "a", "" },
+	{ ANNOTATIONS(PORTS("Inline")), "GC", "", ",\"cni.dev/valid-attachments\":[]" },
+	{ ANNOTATIONS(PORTS("Tap")), "DEL", "a", "" },
+	{ ANNOTATIONS(PORTS("Tap")), "GC", "", ",\"cni.dev/valid-attachments\":[]" },
 };
 
 START_TEST(test_chains_forget)
 {
 	const char *container = removals[_i].container;
 
-	add_function("a", ANNOTATIONS(PORTS("Inline")));
+	new_netns("a");
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0", removals[_i].ports) == 0, "%s",
+		      answer);
 	use_ports(AF_INET);
 	use_ports(AF_INET6);
 	ck_assert_int_eq(call(removals[_i].verb, container, *container ? netns_path("a") : "",
 			      "1.1.0", removals[_i].fields),
 			 0);
+	ck_assert_int_eq(ports(), 0);
 	ck_forgotten(AF_INET);
 	ck_forgotten(AF_INET6);
 }
@@ -396,15 +433,18 @@ static const struct {
 	{ "Inline", "a", "ip link set inside mtu 9000", "has MTU 9000, expected 1450" },
 	{ "Inline", "", "ethtool -K " HOST_END("0") " tx on", "leaves checksums unfinished" },
 	{ "Inline", "", "tc qdisc del dev " HOST_END("1") " clsact", "program 'sfc_port' is not" },
+	{ "Tap", "a", "ip link del inside", "port 'inside' has no interface" },
+	{ "Tap", "a", "ip link set inside mtu 1450", "has MTU 1450, expected 65535" },
+	{ "Tap", "", "tc qdisc del dev " HOST_END("0") " clsact", "program 'sfc_port' is not" },
 };
 
 START_TEST(test_check)
 {
-	const char *fields = strcmp(breaks[_i].mode, "Inline") == 0 ? ANNOTATIONS(PORTS("Inline"))
-								    : ANNOTATIONS(PORTS("Bridged"));
-	char both[sizeof(answer) + 512];
+	char fields[256], both[sizeof(answer) + 512];
 
-	add_function("a", fields);
+	snprintf(fields, sizeof(fields), ANNOTATIONS(PORTS("%s")), breaks[_i].mode);
+	new_netns("a");
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0", fields) == 0, "%s", answer);
 	snprintf(both, sizeof(both), "%s,\"prevResult\":%s", fields, answer);
 	ck_assert_msg(call("CHECK", "a", netns_path("a"), "1.1.0", both) == 0, "%s", answer);
 	if (breaks[_i].where[0])
@@ -476,6 +516,25 @@ START_TEST(test_definitions)
 }
 END_TEST
 
+/* A tap is one definition. */
+START_TEST(test_definition_of_tap)
+{
+	char before[sizeof(answer) + 32];
+
+	new_netns("a");
+	add("a");
+	ck_fails(port_verb("ADD", "outside", "Tap", ""), 7, "the only port of mode Tap");
+	ck_assert_msg(port_verb("ADD", "inside", "Tap", "") == 0, "%s", answer);
+	ck_assert_int_eq(ports(), 1);
+	snprintf(before, sizeof(before), ",\"prevResult\":%s", answer);
+	ck_assert_msg(port_verb("CHECK", "inside", "Tap", before) == 0, "%s", answer);
+	ck_assert_int_eq(port_verb("DEL", "outside", "Tap", ""), 0);
+	ck_assert_int_eq(ports(), 1);
+	ck_assert_int_eq(port_verb("DEL", "inside", "Tap", ""), 0);
+	ck_assert_int_eq(ports(), 0);
+}
+END_TEST
+
 START_TEST(test_definition_alone)
 {
 	new_netns("a");
@@ -506,6 +565,7 @@ UNIT_SUITE("cni_function")
 	tcase_add_test(tc, test_bridged);
 	tcase_add_test(tc, test_inline);
 	tcase_add_test(tc, test_routed);
+	tcase_add_test(tc, test_tap);
 	tcase_add_test(tc, test_del);
 	tcase_add_test(tc, test_taken);
 	tcase_add_test(tc, test_bridge_taken);
@@ -513,6 +573,7 @@ UNIT_SUITE("cni_function")
 	tcase_add_loop_test(tc, test_check, 0, MK_ARRAY_SIZE(breaks));
 	tcase_add_test(tc, test_gc);
 	tcase_add_test(tc, test_definitions);
+	tcase_add_test(tc, test_definition_of_tap);
 	tcase_add_test(tc, test_definition_alone);
 	tcase_add_test(tc, test_both_ways);
 	tcase_add_test(tc, test_number_again);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/pod/endpoint/function.h - the ports of function pods (service function chains). A function
  * pod has two ports beside its interface: `inside`, towards the pods whose traffic a chain takes,
- * and `outside`. A port is a veth pair with the program `sfc_port` on the host's end.
+ * and `outside`. A tap has only `inside`. A port is a veth pair with the program `sfc_port` on the
+ * host's end.
  *
  * The devices are the only record of a port. The name of a host's end says whose port it is and
  * which side it has, and its MAC address says the mode. So DEL, GC and repair read no file. */

@@ -18,6 +18,7 @@ static const char *const mode_names[MK_PORT_MODES] = {
 	[MK_PORT_BRIDGED] = "Bridged",
 	[MK_PORT_INLINE] = "Inline",
 	[MK_PORT_ROUTED] = "Routed",
+	[MK_PORT_TAP] = "Tap",
 };
 
 static const char *const side_names[MK_PORT_SIDES] = {
@@ -45,13 +46,13 @@ static int read_mode(struct mk_cni_function *function, const char *where, const 
 		     struct mk_cni_failure *failure)
 {
 	for (int mode = MK_PORT_BRIDGED; mode < MK_PORT_MODES; mode++) {
-		if (mode_names[mode] && strcmp(text, mode_names[mode]) == 0) {
+		if (strcmp(text, mode_names[mode]) == 0) {
 			function->mode = (enum mk_port_mode)mode;
 			return 0;
 		}
 	}
 	return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, invalid,
-			    "%s is '%.64s': expected Bridged, Inline or Routed", where, text);
+			    "%s is '%.64s': expected Bridged, Inline, Routed or Tap", where, text);
 }
 
 /* The kernel's rules for names of devices (dev_valid_name() in net/core/dev.c). */
@@ -73,31 +74,44 @@ static bool is_taken(const struct mk_cni_function *function, const char *name, c
 	       (function->mode == MK_PORT_BRIDGED && strcmp(name, MK_PORT_BRIDGE) == 0);
 }
 
-static int bad_names(const char *text, struct mk_cni_failure *failure)
+/* A tap has only the port inside. */
+static size_t count_ports(enum mk_port_mode mode)
+{
+	return mode == MK_PORT_TAP ? 1 : MK_PORT_SIDES;
+}
+
+static int bad_names(const struct mk_cni_function *function, const char *text,
+		     struct mk_cni_failure *failure)
 {
 	return mk_cni_failf(
 		failure, MK_CNI_INVALID_CONFIG, invalid,
-		"annotation " INTERFACES
-		" is '%.64s': expected two different names of devices, INSIDE,OUTSIDE, that the pod does not have",
-		text);
+		"annotation " INTERFACES " is '%.64s': expected %s that the pod does not have",
+		text,
+		function->mode == MK_PORT_TAP ? "for mode Tap one name of a device"
+					      : "two different names of devices, INSIDE,OUTSIDE,");
 }
 
 static int read_names(struct mk_cni_function *function, const char *text, const char *ifname,
 		      struct mk_cni_failure *failure)
 {
-	const char *comma = strchr(text, ',');
+	const size_t count = count_ports(function->mode);
 	char(*names)[IFNAMSIZ] = function->names;
+	const char *at = text;
 
-	if (!comma || !is_device_name(text, (size_t)(comma - text)) ||
-	    !is_device_name(comma + 1, strlen(comma + 1)) || strchr(comma + 1, ','))
-		return bad_names(text, failure);
-	snprintf(names[MK_PORT_INSIDE], IFNAMSIZ, "%.*s", (int)(comma - text), text);
-	snprintf(names[MK_PORT_OUTSIDE], IFNAMSIZ, "%s", comma + 1);
-	if (strcmp(names[MK_PORT_INSIDE], names[MK_PORT_OUTSIDE]) == 0 ||
-	    is_taken(function, names[MK_PORT_INSIDE], ifname) ||
-	    is_taken(function, names[MK_PORT_OUTSIDE], ifname))
-		return bad_names(text, failure);
-	return 0;
+	for (size_t side = 0; side < count; side++) {
+		size_t length = strcspn(at, ",");
+		bool is_last = side + 1 == count;
+
+		if (!is_device_name(at, length) || (at[length] == '\0') != is_last)
+			return bad_names(function, text, failure);
+		snprintf(names[side], IFNAMSIZ, "%.*s", (int)length, at);
+		if (is_taken(function, names[side], ifname))
+			return bad_names(function, text, failure);
+		at += length + 1;
+	}
+	return strcmp(names[MK_PORT_INSIDE], names[MK_PORT_OUTSIDE]) == 0
+		       ? bad_names(function, text, failure)
+		       : 0;
 }
 
 static int read_annotations(struct mk_cni_function *function, json_object *annotations,
@@ -113,7 +127,9 @@ static int read_annotations(struct mk_cni_function *function, json_object *annot
 		return 0;
 	if (read_mode(function, "annotation " PORTS, mode, failure) < 0)
 		return -1;
-	return read_names(function, names ?: "inside,outside", ifname, failure);
+	if (!names)
+		names = function->mode == MK_PORT_TAP ? "inside" : "inside,outside";
+	return read_names(function, names, ifname, failure);
 }
 
 /* One port: {"port": "inside", "mode": "Inline"}. CNI_IFNAME is its name. */
@@ -130,14 +146,16 @@ static int read_one(struct mk_cni_function *function, json_object *object, const
 			json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
 	if (read_mode(function, "function.mode", mode, failure) < 0)
 		return -1;
-	for (size_t side = 0; side < MK_PORT_SIDES; side++) {
+	for (size_t side = 0; side < count_ports(function->mode); side++) {
 		if (strcmp(port, side_names[side]) == 0) {
 			snprintf(function->names[side], IFNAMSIZ, "%s", ifname);
 			return 0;
 		}
 	}
 	return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, invalid,
-			    "function.port is '%.64s': expected inside or outside", port);
+			    "function.port is '%.64s': expected %s", port,
+			    function->mode == MK_PORT_TAP ? "inside, the only port of mode Tap"
+							  : "inside or outside");
 }
 
 int mk_cni_function_read(struct mk_cni_function *function, const struct mk_cni_conf *conf,
