@@ -37,6 +37,7 @@ static bool take_functions(struct mk_sfc *sfc, const struct mk_sfc_chain_object 
 {
 	for (size_t i = 0; i < chain->function_count; i++) {
 		uint64_t hash = sfc_function_hash(chain->namespace_, chain->functions[i].name,
+						  chain->functions[i].is_tap,
 						  chain->functions[i].local_weight);
 		uint16_t number = numbers_take(&sfc->functions, hash);
 
@@ -117,14 +118,25 @@ static int compare_group(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* 0: no chain names the pod's function. */
-static uint16_t group_of(const struct compiling *in, const struct mk_sfc_pod_object *pod)
+static bool is_tap(const struct mk_sfc_pod_object *pod)
 {
-	uint64_t group = sfc_group(sfc_hash(pod->namespace_, pod->function));
+	return pod->mode == MK_PORT_TAP;
+}
+
+/* 0: no chain names the pod's function, as a tap or as none. */
+static uint16_t find_group(const struct compiling *in, const struct mk_sfc_pod_object *pod,
+			   bool as_tap)
+{
+	uint64_t group = sfc_function_hash(pod->namespace_, pod->function, as_tap, 0);
 	const struct wanted *found =
 		bsearch(&group, in->wanted, in->wanted_count, sizeof(*in->wanted), compare_group);
 
 	return found ? found->group : 0;
+}
+
+static uint16_t group_of(const struct compiling *in, const struct mk_sfc_pod_object *pod)
+{
+	return find_group(in, pod, is_tap(pod));
 }
 
 /* ---- tags ------------------------------------------------------------------------------------ */
@@ -208,7 +220,8 @@ static bool is_known(const struct mk_mac *mac)
 /* What keeps the pod from being a replica? MK_SFC_POD_SERVING: nothing. */
 static enum mk_sfc_pod_state lack_of(const struct mk_sfc_pod_object *pod)
 {
-	bool has_ports = pod->ifindex[MK_SFC_INSIDE] && pod->ifindex[MK_SFC_OUTSIDE];
+	bool has_ports =
+		pod->ifindex[MK_SFC_INSIDE] && (is_tap(pod) || pod->ifindex[MK_SFC_OUTSIDE]);
 
 	if (!pod->is_bound)
 		return MK_SFC_POD_UNBOUND;
@@ -237,6 +250,15 @@ static void add_member(struct compiling *in, struct mk_sfc_pod_object *pod, uint
 	in->serving[group] += group && pod->ready && is_reachable(pod) && stays(pod);
 }
 
+/* A pod that no function takes as it is: would one take it with other ports? */
+static enum mk_sfc_pod_state mismatch_of(const struct compiling *in,
+					 const struct mk_sfc_pod_object *pod)
+{
+	if (!find_group(in, pod, !is_tap(pod)))
+		return MK_SFC_POD_UNUSED;
+	return lack_of(pod) == MK_SFC_POD_NO_PORTS ? MK_SFC_POD_NO_PORTS : MK_SFC_POD_OTHER_MODE;
+}
+
 /* Give the pod a number, if it can be a replica. A replica that no chain uses any more keeps its
  * number, and its flows, while paths name it. */
 static void see_pod(struct compiling *in, struct mk_sfc_pod_object *pod)
@@ -249,8 +271,7 @@ static void see_pod(struct compiling *in, struct mk_sfc_pod_object *pod)
 	pod->number = 0;
 	if (pod->state == MK_SFC_POD_SAME_TAG)
 		return;
-	if (group)
-		pod->state = lack_of(pod);
+	pod->state = group ? lack_of(pod) : mismatch_of(in, pod);
 	if (fits)
 		pod->number = numbers_find(&sfc->replicas, hash);
 	if (fits && pod->state == MK_SFC_POD_SERVING)
@@ -299,12 +320,14 @@ static void write_replica(struct mk_sfc *sfc, const struct mk_sfc_pod_object *po
 			 .state = usable ? MK_SFC_USABLE : MK_SFC_LOST },
 	};
 	memcpy(row->ips, pod->ips, sizeof(row->ips));
+	row->row.mode = pod->mode;
 	if (!pod->is_here) {
 		memcpy(row->row.vtep_mac, pod->vtep_mac.byte, sizeof(row->row.vtep_mac));
 		return;
 	}
-	row->row.mode = pod->mode;
 	memcpy(row->row.ifindex, pod->ifindex, sizeof(row->row.ifindex));
+	if (is_tap(pod))
+		row->row.ifindex[MK_SFC_OUTSIDE] = pod->ifindex[MK_SFC_INSIDE];
 	write_ports(sfc, pod);
 }
 

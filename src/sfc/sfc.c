@@ -148,9 +148,9 @@ uint16_t mk_sfc_chain_id(const struct mk_sfc *sfc, const char *uid)
 }
 
 uint16_t mk_sfc_function_id(const struct mk_sfc *sfc, const char *namespace_, const char *name,
-			    uint16_t local_weight)
+			    bool is_tap, uint16_t local_weight)
 {
-	return present(&sfc->functions, sfc_function_hash(namespace_, name, local_weight));
+	return present(&sfc->functions, sfc_function_hash(namespace_, name, is_tap, local_weight));
 }
 
 /* ---- numbers that are free again ------------------------------------------------------------- */

@@ -5,7 +5,8 @@
  *
  * A function is all function pods with its name in the namespace of the chain. A replica is such a
  * pod: one of this node if its two ports exist, one of another node if it asks for ports and the
- * overlay reaches its node.
+ * overlay reaches its node. A tap has only pods of mode Tap, which have one port, and another
+ * function has none of these.
  *
  * A number stays with its chain, function or replica. What is gone keeps its number until no path
  * names it (mk_sfc_release()). After a restart the tables' rows say which numbers are taken
@@ -44,7 +45,8 @@ struct mk_sfc_chain_object {
 	const char *uid, *namespace_, *name;
 	struct {
 		const char *name;
-		uint8_t flags; /* enum mk_sfc_place_flags */
+		uint8_t flags; /* enum mk_sfc_place_flags; of a tap with MK_SFC_SKIP */
+		bool is_tap;
 		uint16_t local_weight; /* 1 to MK_SFC_LOCAL_WEIGHT_MAX */
 	} functions[MK_SFC_FUNCTIONS]; /* [0] is next to the chained pod */
 	size_t function_count;
@@ -57,6 +59,7 @@ enum mk_sfc_pod_state {
 	MK_SFC_POD_UNBOUND, /* on no node yet */
 	MK_SFC_POD_NO_NODE, /* on another node, which the overlay does not reach */
 	MK_SFC_POD_NO_PORTS, /* without one port or both; on another node: without annotation */
+	MK_SFC_POD_OTHER_MODE, /* its mode is Tap and its function no tap, or the reverse */
 	MK_SFC_POD_NO_NUMBER, /* there are too many replicas */
 	MK_SFC_POD_SAME_TAG, /* another replica has its tag (struct mk_sfc_mac) */
 	MK_SFC_POD_SERVING,
@@ -75,7 +78,7 @@ struct mk_sfc_pod_object {
 	uint8_t weight; /* its share of new flows; 0 drains it */
 	struct mk_ip ips[MK_FAMILIES]; /* AF_UNSPEC: none */
 	uint32_t ifindex[MK_SFC_SIDES]; /* on this node: host's ends of its ports; 0: none */
-	uint8_t mode; /* enum mk_port_mode; on this node */
+	uint8_t mode; /* enum mk_port_mode; on another node MK_PORT_TAP or MK_PORT_NONE */
 	struct mk_mac vtep_mac; /* of another node; 0: the overlay does not reach it */
 	/* Set by mk_sfc_compile(). */
 	enum mk_sfc_pod_state state;
@@ -119,9 +122,9 @@ const struct mk_sfc_rows *mk_sfc_rows(struct mk_sfc *sfc);
 /* Return the number of the chain with this UID, its key in map sfc_chains. 0: it has none, because
  * there are too many chains or functions; then it takes no flow. */
 uint16_t mk_sfc_chain_id(const struct mk_sfc *sfc, const char *uid);
-/* The same for a function; 0: no chain names it with this localWeight. */
+/* The same for a function; 0: no chain names it so, with this localWeight. */
 uint16_t mk_sfc_function_id(const struct mk_sfc *sfc, const char *namespace_, const char *name,
-			    uint16_t local_weight);
+			    bool is_tap, uint16_t local_weight);
 
 /* ---- numbers that are free again ------------------------------------------------------------- */
 

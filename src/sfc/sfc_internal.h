@@ -23,18 +23,20 @@ struct mk_sfc {
 /* Return a well mixed hash of @text and, if it is not NULL, "/" and @more. Never 0. */
 uint64_t sfc_hash(const char *text, const char *more);
 
-/* The functions with one namespace and name, whatever their localWeight, are a group. Return what
- * their hashes have in common. */
+/* The functions with one namespace and name, whatever their localWeight, are a group; its taps are
+ * another one. Return what their hashes have in common. */
 static inline uint64_t sfc_group(uint64_t name_hash)
 {
 	return name_hash & ~MK_SFC_LOCAL_WEIGHT_MASK;
 }
 
 /* Return the hash of a function. */
-static inline uint64_t sfc_function_hash(const char *namespace_, const char *name,
+static inline uint64_t sfc_function_hash(const char *namespace_, const char *name, bool is_tap,
 					 uint16_t local_weight)
 {
-	return sfc_group(sfc_hash(namespace_, name)) | local_weight;
+	uint64_t group = sfc_group(sfc_hash(namespace_, name)) & ~MK_SFC_TAP_MASK;
+
+	return group | (is_tap ? MK_SFC_TAP_MASK : 0) | local_weight;
 }
 
 #endif

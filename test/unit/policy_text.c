@@ -159,7 +159,8 @@ void summarize_chain(struct line *line, const struct mk_chain *chain)
 		mk_line_add(line, " since:%lld", (long long)chain->created_unix_s);
 	add_rules(line, "takes", &chain->rules);
 	for (size_t i = 0; i < chain->function_count; i++) {
-		mk_line_add(line, "%s%s%s%s%s", i > 0 ? ", " : "; ", chain->functions[i].name,
+		mk_line_add(line, "%s%s%s%s%s%s", i > 0 ? ", " : "; ", chain->functions[i].name,
+			    chain->functions[i].is_tap ? " tap" : "",
 			    chain->functions[i].skips ? " skip" : "",
 			    chain->functions[i].drops_lost ? " drop" : "",
 			    hashes[chain->functions[i].hash_by]);

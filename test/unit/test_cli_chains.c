@@ -172,6 +172,40 @@ START_TEST(test_problem)
 }
 END_TEST
 
+/* Two chains name ids, one of them as a tap. A pod that serves neither is in both lists. */
+static const char tap_names[] =
+	"{\"version\":2,\"chains\":[{\"id\":1,\"name\":\"inspection/copies\",\"functions\":["
+	"{\"name\":\"ids\",\"id\":1,\"tap\":true,\"whenUnavailable\":\"Skip\",\"localWeight\":16}]},"
+	"{\"id\":2,\"name\":\"inspection/through\",\"functions\":["
+	"{\"name\":\"ids\",\"id\":2,\"tap\":false,\"whenUnavailable\":\"Skip\",\"localWeight\":16}]},"
+	"{\"id\":3,\"name\":\"inspection/none\",\"functions\":["
+	"{\"name\":\"absent\",\"id\":3,\"tap\":true,\"whenUnavailable\":\"Skip\",\"localWeight\":16}]}],"
+	"\"replicas\":[{\"number\":5,\"function\":\"ids\",\"name\":\"inspection/tap-1\",\"node\":\"node1\","
+	"\"isHere\":true,\"tap\":true,\"weight\":1,\"state\":\"serving\"},"
+	"{\"number\":7,\"function\":\"ids\",\"name\":\"inspection/pair-1\",\"node\":\"node1\","
+	"\"isHere\":true,\"tap\":false,\"weight\":1,\"state\":\"serving\"},"
+	"{\"number\":0,\"function\":\"ids\",\"name\":\"inspection/odd-1\",\"node\":\"node1\","
+	"\"isHere\":true,\"weight\":1,\"state\":\"wrong mode: Tap, and the function is no tap\"}]}";
+
+START_TEST(test_tap)
+{
+	write_names(tap_names);
+	check_output(0, "inspection/copies   ids       Tap               inspection/tap-1 ",
+		     "chains");
+	check_output(0, "no replica: skipped", "chains", "inspection/none");
+	check_output_lacks(0, "inspection/pair-1", "chains", "inspection/copies");
+	check_output(0, "inspection/pair-1", "chains", "inspection/through");
+	check_output_lacks(0, "inspection/tap-1", "chains", "inspection/through");
+	check_output(0, "wrong mode: Tap, and the function is no tap", "chains", "through");
+	check_output(
+		1,
+		"note   ports         inspection/odd-1 serves no chain: wrong mode: Tap, and the "
+		"function is no tap",
+		"check");
+	check_output_lacks(1, "tap-1 serves no chain", "check");
+}
+END_TEST
+
 /* What the tables say counts, not what the agent wrote when it was alive. */
 START_TEST(test_blocked)
 {
@@ -350,6 +384,7 @@ UNIT_SUITE("cli_chains")
 
 	tcase_add_test(tcase, test_chains);
 	tcase_add_test(tcase, test_problem);
+	tcase_add_test(tcase, test_tap);
 	tcase_add_test(tcase, test_blocked);
 	tcase_add_test(tcase, test_remote);
 	tcase_add_test(tcase, test_names);

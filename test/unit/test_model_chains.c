@@ -65,7 +65,7 @@ static void visit_function(void *ctx, const struct mk_function_pod *pod)
 	mk_line_add(ctx, "%s%s%s%s", pod->ready ? " ready" : "", pod->deleting ? " deleting" : "",
 		    pod->finished ? " finished" : "", pod->host_network ? " host" : "");
 	if (pod->asks_for_ports)
-		mk_line_add(ctx, " ports");
+		mk_line_add(ctx, pod->is_tap ? " tap" : " ports");
 	if (pod->weight != MK_FUNCTION_WEIGHT || pod->weight_is_wrong)
 		mk_line_add(ctx, " weight:%u%s", pod->weight, pod->weight_is_wrong ? "!" : "");
 }
@@ -106,6 +106,10 @@ static const struct {
 	  CHAIN("'traffic': {'podSelector': {}, " EGRESS "}, "
 		"'functions': [{'name': 'f', 'hashBy': 'Peer'}]"),
 	  "x/c c 0 /{} egress; takes none; f by-peer" },
+	{ "a tap",
+	  CHAIN("'traffic': {'podSelector': {}, " EGRESS "}, 'functions': [{'name': 'f', 'tap': "
+		"false}, {'name': 't', 'tap': true, 'hashBy': 'Pod', 'localWeight': 2}]"),
+	  "x/c c 0 /{} egress; takes none; f, t tap skip by-pod local:2" },
 	{ "peers",
 	  CHAIN_PEERS("{'ipBlock': {'cidr': '10.1.2.3/8', 'except': ['10.9.0.0/16']}}, "
 		      "{'podSelector': {}}, {'namespaceSelector': {'matchLabels': {'a': '1'}}}"),
@@ -141,6 +145,12 @@ static const struct {
 	  ANNOTATED("'k8s.v1.cni.cncf.io/networks': 'a@inside, b@outside', "
 		    "'networking.monokube.io/weight': '0'"),
 	  "x/p is f uid:u-p ports weight:0" },
+	{ "a tap's pod", ANNOTATED("'networking.monokube.io/function-ports': 'Tap'"),
+	  "x/p is f uid:u-p tap" },
+	{ "a tap's pod behind Multus",
+	  ANNOTATED("'k8s.v1.cni.cncf.io/networks': 'a@inside', "
+		    "'networking.monokube.io/function-ports': 'Tap'"),
+	  "x/p is f uid:u-p tap" },
 	{ "empty annotations", ANNOTATED("'networking.monokube.io/function-ports': ''"),
 	  "x/p is f uid:u-p" },
 	{ "a weight beyond its range", ANNOTATED("'networking.monokube.io/weight': '101'"),
@@ -249,7 +259,16 @@ static const struct {
 	{ FUNCTIONS("{'name': '-a'}"), "spec.functions[0].name: value \"-a\"" },
 	{ FUNCTIONS("{'name': 'a'}, {'name': 'a'}"),
 	  "spec.functions[1].name: value \"a\", expected each function once" },
-	{ FUNCTIONS("{'name': 'a', 'tap': true}"), "spec.functions[0].tap: value true" },
+	{ FUNCTIONS("{'name': 'a', 'tap': true}"),
+	  "spec.functions: value a list, expected at least one function without tap: true" },
+	{ FUNCTIONS("{'name': 'a'}, {'name': 'b', 'tap': 'yes'}"),
+	  "spec.functions[1].tap: value \"yes\"" },
+	{ FUNCTIONS("{'name': 'a'}, {'name': 'b', 'tap': true, 'whenUnavailable': 'Skip'}"),
+	  "spec.functions[1].whenUnavailable: value \"Skip\", expected no such field, because of "
+	  "tap: true" },
+	{ FUNCTIONS("{'name': 'a'}, {'name': 'b', 'tap': true, 'onLoss': 'Rebalance'}"),
+	  "spec.functions[1].onLoss: value \"Rebalance\", expected no such field, because of tap" },
+	{ FUNCTIONS("{'name': 'a', 'copies': true}"), "spec.functions[0].copies: value true" },
 	{ FUNCTIONS("{'name': 'a', 'localWeight': 0}"), "spec.functions[0].localWeight: value 0" },
 	{ FUNCTIONS("{'name': 'a', 'localWeight': 257}"),
 	  "spec.functions[0].localWeight: value 257" },
@@ -309,6 +328,9 @@ static const struct {
 	{ FUNCTIONS("{'name': 'g'}, {'name': 'f', 'hashBy': 'Pod'}"), .heard = "chain:x/c" },
 	{ FUNCTIONS("{'name': 'g', 'localWeight': 2}, {'name': 'f', 'hashBy': 'Pod'}"),
 	  .heard = "chain:x/c" },
+	{ FUNCTIONS("{'name': 'g'}, {'name': 'f', 'whenUnavailable': 'Skip'}"),
+	  .heard = "chain:x/c" },
+	{ FUNCTIONS("{'name': 'g'}, {'name': 'f', 'tap': true}"), .heard = "chain:x/c" },
 	{ CHAIN_WITH("'name': 'c', 'namespace': 'x', 'uid': 'v'", TRAFFIC(EGRESS)),
 	  .heard = "chain:x/c" },
 	{ CHAIN(TRAFFIC("'direction': 'Ingress'")), .heard = "chain:x/c" },
@@ -324,6 +346,9 @@ static const struct {
 	{ ANNOTATED("'networking.monokube.io/function-ports': 'Routed'"),
 	  .heard = "pod:p function:x/p" },
 	{ ANNOTATED("'networking.monokube.io/function-ports': 'Routed', "
+		    "'networking.monokube.io/weight': '2'"),
+	  .heard = "pod:p function:x/p" },
+	{ ANNOTATED("'networking.monokube.io/function-ports': 'Tap', "
 		    "'networking.monokube.io/weight': '2'"),
 	  .heard = "pod:p function:x/p" },
 	{ "{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'p', 'namespace': 'x'}}",

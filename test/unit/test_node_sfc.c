@@ -24,6 +24,9 @@
 #define PORTS                                                        \
 	",\"runtimeConfig\":{\"io.kubernetes.cri.pod-annotations\":" \
 	"{\"networking.monokube.io/function-ports\":\"Bridged\"}}"
+#define TAP                                                          \
+	",\"runtimeConfig\":{\"io.kubernetes.cri.pod-annotations\":" \
+	"{\"networking.monokube.io/function-ports\":\"Tap\"}}"
 
 static struct mk_error err;
 static struct mk_core core;
@@ -57,26 +60,34 @@ static void write_pod(const char *ready, const char *ip)
 	write_object("pod", text);
 }
 
-static void write_chain(void)
+static void write_chain(const char *functions)
 {
-	write_object("chain",
-		     "apiVersion: networking.monokube.io/v1alpha1\n"
-		     "kind: ServiceFunctionChain\n"
-		     "metadata: {namespace: inspection, name: egress, uid: " CHAIN_UID "}\n"
-		     "spec: {traffic: {podSelector: {}, direction: Egress}, "
-		     "functions: [{name: firewall, whenUnavailable: Skip}]}\n");
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "apiVersion: networking.monokube.io/v1alpha1\n"
+		 "kind: ServiceFunctionChain\n"
+		 "metadata: {namespace: inspection, name: egress, uid: " CHAIN_UID "}\n"
+		 "spec: {traffic: {podSelector: {}, direction: Egress}, functions: [%s]}\n",
+		 functions);
+	write_object("chain", text);
 }
 
 /* A ready function pod of node2. */
-static void write_remote_pod(void)
+static void write_remote_pod(const char *mode)
 {
-	write_object("remote", "apiVersion: v1\nkind: Pod\n"
-			       "metadata: {namespace: inspection, name: fw-2, uid: 9b2d, labels: "
-			       "{networking.monokube.io/function: firewall}, annotations: "
-			       "{networking.monokube.io/function-ports: Bridged}}\n"
-			       "spec: {nodeName: node2}\n"
-			       "status: {phase: Running, podIP: 10.244.2.2, conditions: "
-			       "[{type: Ready, status: 'True'}]}\n");
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "apiVersion: v1\nkind: Pod\n"
+		 "metadata: {namespace: inspection, name: fw-2, uid: 9b2d, labels: "
+		 "{networking.monokube.io/function: firewall}, annotations: "
+		 "{networking.monokube.io/function-ports: %s}}\n"
+		 "spec: {nodeName: node2}\n"
+		 "status: {phase: Running, podIP: 10.244.2.2, conditions: "
+		 "[{type: Ready, status: 'True'}]}\n",
+		 mode);
+	write_object("remote", text);
 }
 
 static void changed(void *ctx, const char *namespace_, const char *name)
@@ -158,7 +169,7 @@ static void setup(void)
 	new_netns("a");
 	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0", PORTS) == 0, "%s", answer);
 	write_pod("True", "10.244.1.2");
-	write_chain();
+	write_chain("{name: firewall, whenUnavailable: Skip}");
 	start_agent();
 }
 
@@ -310,11 +321,11 @@ START_TEST(test_file)
 	ck_assert_str_eq(
 		text,
 		"{\"version\":2,\"chains\":[{\"id\":1,\"name\":\"inspection/egress\",\"priority\":0,"
-		"\"direction\":\"Egress\",\"functions\":[{\"name\":\"firewall\",\"id\":1,"
+		"\"direction\":\"Egress\",\"functions\":[{\"name\":\"firewall\",\"id\":1,\"tap\":false,"
 		"\"whenUnavailable\":\"Skip\",\"onLoss\":\"Rebalance\",\"hashBy\":\"Flow\","
 		"\"localWeight\":16}]}],"
 		"\"replicas\":[{\"number\":1,\"function\":\"firewall\",\"name\":\"inspection/fw-1\","
-		"\"node\":\"node1\",\"isHere\":true,\"weight\":1,\"weightIsWrong\":false,"
+		"\"node\":\"node1\",\"isHere\":true,\"tap\":false,\"weight\":1,\"weightIsWrong\":false,"
 		"\"state\":\"serving\"}]}\n");
 }
 END_TEST
@@ -358,7 +369,7 @@ static struct mk_sfc_replica remote_replica(void)
 
 START_TEST(test_other_node)
 {
-	write_remote_pod();
+	write_remote_pod("Bridged");
 	begin();
 	ck_assert_uint_eq(remote_replica().uid_hash, 0);
 	plan_node2(7);
@@ -376,10 +387,60 @@ START_TEST(test_other_node)
 }
 END_TEST
 
+static void ck_file_has(const char *expected)
+{
+	cleanup_free char *text = NULL;
+
+	ck_ok(mk_node_sfc_describe(&sfc, &err));
+	ck_ok(mk_file_read(STATE "/chains.json", 4096, &text, NULL, &err));
+	ck_assert_msg(strstr(text, expected) != NULL, "no '%s' in %s", expected, text);
+}
+
+/* The port of this node's replica says that it is a tap, the annotation that the other one is. */
+START_TEST(test_tap)
+{
+	plan_node2(7);
+	write_remote_pod("Tap");
+	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.1.0", ""), 0);
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0", TAP) == 0, "%s", answer);
+	write_pod("True", "10.244.1.3"); /* the address that the second ADD has given */
+	write_chain("{name: firewall, tap: true}, {name: other}");
+	begin();
+	ck_assert_uint_eq(replica().mode, MK_PORT_TAP);
+	ck_assert_uint_ne(replica().ifindex[MK_SFC_INSIDE], 0);
+	ck_assert_uint_eq(replica().ifindex[MK_SFC_INSIDE], replica().ifindex[MK_SFC_OUTSIDE]);
+	ck_assert_uint_eq(remote_replica().mode, MK_PORT_TAP);
+	ck_assert_uint_eq(remote_replica().state, MK_SFC_USABLE);
+	ck_file_has("\"name\":\"firewall\",\"id\":1,\"tap\":true,\"whenUnavailable\":\"Skip\"");
+	ck_file_has("\"isHere\":true,\"tap\":true,");
+	write_chain("{name: firewall}, {name: other}");
+	read_files();
+	capture_log();
+	ck_assert_uint_gt(reconcile(), 0);
+	ck_assert_ptr_nonnull(strstr(
+		captured_log(), "function pod inspection/fw-1 does not serve: it has mode Tap, "
+				"but the chain does not say tap: true"));
+	ck_file_has("\"state\":\"wrong mode: Tap, and the function is no tap\"");
+}
+END_TEST
+
+START_TEST(test_no_tap)
+{
+	write_chain("{name: firewall, tap: true}, {name: other}");
+	read_all();
+	capture_log();
+	reconcile();
+	ck_assert_ptr_nonnull(strstr(captured_log(), "fw-1 does not serve: it has not the port of "
+						     "mode Tap that the chain's tap: true needs"));
+	ck_assert_uint_eq(replica().uid_hash, 0);
+	ck_file_has("\"state\":\"wrong mode: not Tap, and the function is a tap\"");
+}
+END_TEST
+
 /* A restarted agent does not lose replicas of nodes that it has not seen yet. */
 START_TEST(test_nodes_unknown)
 {
-	write_remote_pod();
+	write_remote_pod("Bridged");
 	plan_node2(7);
 	begin();
 	ck_assert_uint_eq(remote_replica().state, MK_SFC_USABLE);
@@ -447,7 +508,11 @@ END_TEST
 #define DELETING(name)                                                            \
 	REPLICA(name, PORTS_ARE "}, 'deletionTimestamp': '2026-01-01T00:00:00Z'", \
 		ON("n") IS("True"))
-#define NODE "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n'}}"
+#define TAP_POD(name)                                                                    \
+	REPLICA(name, "'annotations': {'networking.monokube.io/function-ports': 'Tap'}", \
+		ON("n") IS("True"))
+#define F_IS_TAP OTHER_FUNCTIONS("{'name': 'f', 'tap': true}, {'name': 'g'}")
+#define NODE	 "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n'}}"
 #define SPACE(name, labels)                                                     \
 	"{'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': '" name \
 	"', 'labels': {'s': 'yes'" labels "}}}"
@@ -456,9 +521,10 @@ END_TEST
 #define ONE_CHAIN CHAIN(TRAFFIC(EGRESS))
 #define OTHER_FUNCTIONS(of) \
 	CHAIN("'traffic': {'podSelector': {}, " EGRESS "}, 'functions': [" of "]")
-#define VALID	"True Valid: the chain is in force; "
-#define SERVES	"True AllServing: every function has a ready pod"
-#define BLOCKED "False Blocked: no ready pod of function f: the chain's packets are dropped"
+#define VALID	     "True Valid: the chain is in force; "
+#define SERVES	     "True AllServing: every function has a ready pod"
+#define BLOCKED	     "False Blocked: no ready pod of function f: the chain's packets are dropped"
+#define BLOCKED_BY_G "False Blocked: no ready pod of function g: the chain's packets are dropped"
 #define NO_CONSENT \
 	"False NoConsent: no selected namespace has label networking.monokube.io/chained-by=x:"
 
@@ -509,6 +575,27 @@ static const struct {
 		  "{'name': 'f'}, {'name': 'g', 'whenUnavailable': 'Skip'}, {'name': 'h'}") },
 	  "f 0/0, g 0/0, h 0/0; " VALID
 	  "False Blocked: no ready pod of functions f, h: the chain's packets are dropped" },
+	{ "a tap",
+	  { OTHER_FUNCTIONS("{'name': 'g', 'tap': true}, {'name': 'f'}"), NODE, READY("p") },
+	  "g 0/0, f 1/1; " VALID
+	  "False Skipped: no ready pod of function g: flows pass without it" },
+	{ "a tap's pod", { F_IS_TAP, NODE, TAP_POD("p") }, "f 1/1, g 0/0; " VALID BLOCKED_BY_G },
+	{ "pods with two ports for a tap",
+	  { OTHER_FUNCTIONS("{'name': 'f', 'tap': true}, {'name': 'g', 'whenUnavailable': "
+			    "'Skip'}"),
+	    NODE, READY("q"), READY("p") },
+	  "f 0/2, g 0/0; " VALID
+	  "False Skipped: no ready pod of functions f, g: flows pass without it; pod p has not the "
+	  "port of mode Tap that the chain's tap: true needs: set annotation "
+	  "networking.monokube.io/function-ports: Tap in its template" },
+	{ "a tap's pod for another function",
+	  { ONE_CHAIN, NODE, TAP_POD("p") },
+	  "f 0/1; " VALID BLOCKED
+	  "; pod p has mode Tap, but the chain does not say tap: true: set another mode in "
+	  "annotation networking.monokube.io/function-ports, or tap: true in the chain" },
+	{ "a tap's pod beside one that serves",
+	  { ONE_CHAIN, NODE, TAP_POD("p"), READY("q") },
+	  "f 1/2; " VALID SERVES },
 	{ "the chain's own namespace needs no consent",
 	  { IN_SPACES, NODE, READY("p"), SPACE("x", ""), SPACE("y", "") },
 	  "f 1/1; " VALID SERVES },
@@ -654,6 +741,8 @@ UNIT_SUITE("node_sfc")
 	tcase_add_test(tc, test_file);
 	tcase_add_test(tc, test_file_of_service);
 	tcase_add_test(tc, test_other_node);
+	tcase_add_test(tc, test_tap);
+	tcase_add_test(tc, test_no_tap);
 	tcase_add_test(tc, test_nodes_unknown);
 	tcase_add_test(tc, test_none);
 	tcase_add_test(tc, test_number_of_gone);

@@ -74,6 +74,7 @@ static struct mk_sfc_pod_object *add_remote(const char *uid, const char *functio
 
 	pod->is_here = false;
 	pod->asks_for_ports = true;
+	pod->mode = MK_PORT_NONE;
 	pod->vtep_mac = (struct mk_mac){ { 2, 0x4d, 10, 18, 0, 2 } };
 	pod->ifindex[0] = pod->ifindex[1] = 0;
 	return pod;
@@ -591,13 +592,136 @@ START_TEST(test_two_weights)
 	ck_assert_ptr_ne(function_of(0, 0), function_of(1, 0));
 	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), 510);
 	ck_assert_uint_eq(slots_of(function_of(1, 0), pods[0].number), 766);
-	ck_assert_uint_ne(mk_sfc_function_id(sfc, "ns", "firewall", 3), 0);
-	ck_assert_uint_eq(mk_sfc_function_id(sfc, "ns", "firewall", 16), 0);
+	ck_assert_uint_ne(mk_sfc_function_id(sfc, "ns", "firewall", false, 3), 0);
+	ck_assert_uint_eq(mk_sfc_function_id(sfc, "ns", "firewall", false, 16), 0);
 	pods[1].ready = false;
 	compile();
 	ck_assert_int_eq(pods[1].state, MK_SFC_POD_LOST);
 	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), MK_SFC_SLOTS);
 	ck_assert_uint_eq(slots_of(function_of(1, 0), pods[0].number), MK_SFC_SLOTS);
+}
+END_TEST
+
+/* ---- taps ------------------------------------------------------------------------------------ */
+
+static void make_tap(struct mk_sfc_pod_object *pod)
+{
+	pod->mode = MK_PORT_TAP;
+	pod->ifindex[MK_SFC_OUTSIDE] = 0;
+}
+
+static void add_tap_chain(const char *uid)
+{
+	struct mk_sfc_chain_object *chain = add_chain(uid, "ids", "firewall");
+
+	chain->functions[0].is_tap = true;
+	chain->functions[0].flags = MK_SFC_SKIP;
+}
+
+START_TEST(test_tap_rows)
+{
+	const struct mk_sfc_rows *rows;
+	const struct mk_sfc_replica *row;
+
+	add_tap_chain("a");
+	make_tap(add_pod("near", "ids"));
+	make_tap(add_remote("far", "ids"));
+	compile();
+	rows = mk_sfc_rows(sfc);
+	ck_assert_int_eq(pods[0].state, MK_SFC_POD_SERVING);
+	ck_assert_int_eq(pods[1].state, MK_SFC_POD_SERVING);
+	row = &rows->replicas[pods[0].number].row;
+	ck_assert_uint_eq(row->mode, MK_PORT_TAP);
+	ck_assert_uint_eq(row->ifindex[MK_SFC_INSIDE], 100);
+	ck_assert_uint_eq(row->ifindex[MK_SFC_OUTSIDE], 100);
+	ck_assert_uint_eq(rows->port_count, 1);
+	ck_assert_uint_eq(rows->ports[0].ifindex, 100);
+	ck_assert_uint_eq(rows->ports[0].port.side, MK_SFC_INSIDE);
+	ck_assert_uint_eq(rows->ports[0].port.mode, MK_PORT_TAP);
+	row = &rows->replicas[pods[1].number].row;
+	ck_assert_uint_eq(row->mode, MK_PORT_TAP);
+	ck_assert_uint_eq(row->ifindex[MK_SFC_INSIDE] + row->ifindex[MK_SFC_OUTSIDE], 0);
+	ck_assert_uint_eq(rows->chains[chains[0].number].place[0].flags, MK_SFC_SKIP);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), 0), 0);
+	ck_assert(function_of(0, 0)->name_hash & MK_SFC_TAP_MASK);
+	ck_assert(!(function_of(0, 1)->name_hash & MK_SFC_TAP_MASK));
+	ck_assert_uint_ne(mk_sfc_function_id(sfc, "ns", "ids", true, 1), 0);
+	ck_assert_uint_eq(mk_sfc_function_id(sfc, "ns", "ids", false, 1), 0);
+}
+END_TEST
+
+/* A pod of ids, which the chain names as a tap or as none. */
+static const struct {
+	const char *name;
+	bool is_tap, is_tap_pod, is_elsewhere, has_ports;
+	enum mk_sfc_pod_state state;
+} modes[] = {
+	{ "a tap", true, true, false, true, MK_SFC_POD_SERVING },
+	{ "a tap elsewhere", true, true, true, true, MK_SFC_POD_SERVING },
+	{ "a tap without its port", true, true, false, false, MK_SFC_POD_NO_PORTS },
+	{ "two ports for a tap", true, false, false, true, MK_SFC_POD_OTHER_MODE },
+	{ "two ports for a tap, elsewhere", true, false, true, true, MK_SFC_POD_OTHER_MODE },
+	{ "no ports for a tap", true, false, false, false, MK_SFC_POD_NO_PORTS },
+	{ "no ports for a tap, elsewhere", true, false, true, false, MK_SFC_POD_NO_PORTS },
+	{ "a tap's pod for another function", false, true, false, true, MK_SFC_POD_OTHER_MODE },
+	{ "a tap's pod for another function, elsewhere", false, true, true, true,
+	  MK_SFC_POD_OTHER_MODE },
+};
+
+START_TEST(test_modes)
+{
+	struct mk_sfc_pod_object *pod;
+
+	if (modes[_i].is_tap)
+		add_tap_chain("a");
+	else
+		add_chain("a", "ids", "firewall");
+	pod = modes[_i].is_elsewhere ? add_remote("p", "ids") : add_pod("p", "ids");
+	if (modes[_i].is_tap_pod)
+		make_tap(pod);
+	if (!modes[_i].has_ports) {
+		pod->ifindex[MK_SFC_INSIDE] = 0;
+		pod->asks_for_ports = false;
+		pod->mode = modes[_i].is_tap_pod ? MK_PORT_TAP : MK_PORT_NONE;
+	}
+	compile();
+	ck_assert_msg(pod->state == modes[_i].state, "%s: state %d", modes[_i].name, pod->state);
+	ck_assert_int_eq(pod->number != 0, pod->state == MK_SFC_POD_SERVING);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), 0), pod->number ? 0 : MK_SFC_SLOTS);
+}
+END_TEST
+
+/* One chain names the function as a tap, another one as none: each has its replicas. */
+START_TEST(test_tap_of_one_chain)
+{
+	add_tap_chain("a");
+	add_chain("b", "ids", NULL);
+	make_tap(add_pod("tap", "ids"));
+	add_pod("pair", "ids");
+	compile();
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), MK_SFC_SLOTS);
+	ck_assert_uint_eq(slots_of(function_of(1, 0), pods[1].number), MK_SFC_SLOTS);
+	pods[1].ready = false; /* the tap's readiness is not its own */
+	compile();
+	ck_assert_int_eq(pods[1].state, MK_SFC_POD_KEEPS);
+}
+END_TEST
+
+/* The chain says tap: true, then not any more: the copies of open flows go on. */
+START_TEST(test_tap_ends)
+{
+	const struct mk_sfc_replica *row;
+
+	add_tap_chain("a");
+	make_tap(add_pod("p", "ids"));
+	compile();
+	chains[0].functions[0].is_tap = false;
+	compile();
+	ck_assert_int_eq(pods[0].state, MK_SFC_POD_OTHER_MODE);
+	row = &mk_sfc_rows(sfc)->replicas[pods[0].number].row;
+	ck_assert_uint_eq(row->state, MK_SFC_USABLE);
+	ck_assert_uint_eq(row->mode, MK_PORT_TAP);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), 0), MK_SFC_SLOTS);
 }
 END_TEST
 
@@ -769,6 +893,10 @@ UNIT_SUITE("sfc")
 	tcase_add_test(rows, test_tags);
 	tcase_add_loop_test(rows, test_same_tag, 0, 2);
 	tcase_add_test(rows, test_tag_of_gone);
+	tcase_add_test(rows, test_tap_rows);
+	tcase_add_loop_test(rows, test_modes, 0, MK_ARRAY_SIZE(modes));
+	tcase_add_test(rows, test_tap_of_one_chain);
+	tcase_add_test(rows, test_tap_ends);
 	tcase_add_loop_test(slots, test_shares, 0, MK_ARRAY_SIZE(counts));
 	tcase_add_loop_test(slots, test_one_leaves, 0, MK_ARRAY_SIZE(counts));
 	tcase_add_loop_test(slots, test_weights, 0, MK_ARRAY_SIZE(weights));

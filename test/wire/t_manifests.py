@@ -252,6 +252,10 @@ BROKEN = [  # what is set, where the fault is, and why
     ("function", {"name": "a", "hashBy": "Source"}, "functions[0].hashBy", "supported values"),
     ("function", {"name": "a", "localWeight": 0}, "functions[0].localWeight", "should be at least 1"),
     ("function", {"name": "a", "localWeight": 257}, "functions[0].localWeight", "should be at most 256"),
+    ("function", {"name": "a", "tap": "yes"}, "functions[0].tap", "must be of type boolean"),
+    ("function", {"name": "a", "tap": True, "whenUnavailable": "Block"}, "functions[0]", "tap excludes whenUnavailable and onLoss"),
+    ("function", {"name": "a", "tap": True, "onLoss": "Drop"}, "functions[0]", "tap excludes whenUnavailable and onLoss"),
+    ("spec.functions", [{"name": "a", "tap": True}, {"name": "b", "tap": True}], "spec.functions", "at least one function is without tap"),
     ("spec.functions", [], "spec.functions", "should be at least 1"),
     ("spec.functions", [{"name": "f%d" % i} for i in range(9)], "spec.functions", "should be at most 8"),
     ("spec.priority", 1001, "spec.priority", "should be at most 1000"),
@@ -268,9 +272,12 @@ def peer_of(cidr):
 def chain_schema():
     """each rule of the schema refuses what breaks it, with its message; CIDRs of both families"""
     def wrong(obj):
+        schema.fill_in(obj, schema.of_chains())
         return schema.faults(obj, schema.of_chains())
     expect("the example", wrong(chain()), [])
     expect("a Service", wrong(chain(**{"spec.traffic": {"service": "web", "peers": [{"outside": True}]}})), [])
+    expect("a tap", wrong(chain(function={"name": "a", "tap": True})), [])
+    expect("no tap", wrong(chain(function={"name": "a", "tap": False, "onLoss": "Drop"})), [])
     for path, value, at, why in BROKEN:
         found = wrong(chain(**{path: value}))
         if len(found) != 1 or not re.search(re.escape(at) + ": .*" + re.escape(why), found[0]):
@@ -278,8 +285,8 @@ def chain_schema():
     for good, cidrs in CIDRS.items():
         for cidr in cidrs:
             expect(cidr, not wrong(peer_of(cidr)), good)
-    expect("unknown fields", schema.unknown(chain(**{"function": {"name": "a", "tap": True}, "spec.ends": {}}), schema.of_chains()),
-           [".spec.functions[0].tap", ".spec.ends"])
+    expect("unknown fields", schema.unknown(chain(**{"function": {"name": "a", "copies": True}, "spec.ends": {}}), schema.of_chains()),
+           [".spec.functions[0].copies", ".spec.ends"])
 
 
 def is_structural(value):
@@ -393,9 +400,9 @@ def kubectl_takes_chains():
     kubectl = kubectl_of(Server(recorded=False))
     expect("resources", [x.split()[1] for x in kubectl("apply", "-f", CHAINS)], ["created"] * 3)
     kubectl("apply", "-f", "-", stdin=yaml.dump(chain()))
-    path = "{.spec.takeOpenFlows} {.spec.functions[*].onLoss} {.spec.functions[*].whenUnavailable}"
+    path = "{.spec.takeOpenFlows} {.spec.functions[*].hashBy} {.spec.functions[*].tap}"
     expect("defaults", kubectl("get", "sfc", "-n", "inspection", "shop-egress", "-o", "jsonpath=" + path),
-           ["true Rebalance Rebalance Block Skip"])
+           ["true Flow Flow false false"])
     for changes, why in (({"peer": {"outside": True, "ipBlock": BLOCK}}, "a peer is of one kind"), ({"spec.ends": {}}, 'unknown field "spec.ends"')):
         try:
             kubectl("apply", "-f", "-", stdin=yaml.dump(chain(**changes)))

@@ -9,11 +9,11 @@ void chain_states(struct mk_exposition *out, const char *name,
 		  const uint64_t counts[MK_SFC_POD_STATES])
 {
 	static const char *const states[MK_SFC_POD_STATES] = {
-		[MK_SFC_POD_UNBOUND] = "unbound",   [MK_SFC_POD_NO_NODE] = "unreachable",
-		[MK_SFC_POD_NO_PORTS] = "no-ports", [MK_SFC_POD_NO_NUMBER] = "too-many",
-		[MK_SFC_POD_SAME_TAG] = "same-tag", [MK_SFC_POD_SERVING] = "serving",
-		[MK_SFC_POD_DRAINING] = "draining", [MK_SFC_POD_KEEPS] = "not-ready-alone",
-		[MK_SFC_POD_LOST] = "not-ready",
+		[MK_SFC_POD_UNBOUND] = "unbound",	[MK_SFC_POD_NO_NODE] = "unreachable",
+		[MK_SFC_POD_NO_PORTS] = "no-ports",	[MK_SFC_POD_OTHER_MODE] = "wrong-mode",
+		[MK_SFC_POD_NO_NUMBER] = "too-many",	[MK_SFC_POD_SAME_TAG] = "same-tag",
+		[MK_SFC_POD_SERVING] = "serving",	[MK_SFC_POD_DRAINING] = "draining",
+		[MK_SFC_POD_KEEPS] = "not-ready-alone", [MK_SFC_POD_LOST] = "not-ready",
 	};
 
 	for (size_t i = 0; i < MK_SFC_POD_STATES; i++)

@@ -75,6 +75,7 @@ static void fill_chain(struct mk_sfc_chain_object *to, const struct mk_chain *ch
 	for (size_t i = 0; i < chain->function_count; i++) {
 		to->functions[i].name = chain->functions[i].name;
 		to->functions[i].flags = flags_of(&chain->functions[i]);
+		to->functions[i].is_tap = chain->functions[i].is_tap;
 		to->functions[i].local_weight = chain->functions[i].local_weight;
 	}
 }
@@ -110,6 +111,7 @@ static void add_pod(void *ctx, const struct mk_function_pod *pod)
 		.is_bound = pod->node_name != NULL,
 		.is_here = pod->node_name && strcmp(pod->node_name, node) == 0,
 		.asks_for_ports = pod->asks_for_ports,
+		.mode = pod->is_tap ? MK_PORT_TAP : MK_PORT_NONE,
 		.weight = pod->weight,
 	};
 	memcpy(to->ips, pod->ips, sizeof(to->ips));

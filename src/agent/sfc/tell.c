@@ -15,6 +15,14 @@
 #define VERSION 2
 #define NAMES	5 /* of namespaces, in a message */
 
+/* Why a pod does not serve a function, and the remedy. */
+#define NO_TAP_POD                                                                                                    \
+	"has not the port of mode Tap that the chain's tap: true needs: set annotation " MK_FUNCTION_PORTS_ANNOTATION \
+	": Tap in its template"
+#define TAP_POD                                                                                                            \
+	"has mode Tap, but the chain does not say tap: true: set another mode in annotation " MK_FUNCTION_PORTS_ANNOTATION \
+	", or tap: true in the chain"
+
 static const char *const state_names[MK_SFC_POD_STATES] = {
 	[MK_SFC_POD_UNUSED] = "in no chain",
 	[MK_SFC_POD_UNBOUND] = "on no node yet",
@@ -75,6 +83,11 @@ static void add_number(json_object *to, const char *key, unsigned number)
 	json_object_object_add(to, key, json_object_new_int((int)number));
 }
 
+static void add_flag(json_object *to, const char *key, bool flag)
+{
+	json_object_object_add(to, key, json_object_new_boolean(flag));
+}
+
 static void add_name(json_object *to, const char *namespace_, const char *name)
 {
 	char text[2 * MK_OBJECT_NAME_SIZE];
@@ -93,8 +106,9 @@ static json_object *function_json(const struct mk_sfc *sfc, const struct mk_chai
 
 	add_text(json, "name", function->name);
 	add_number(json, "id",
-		   mk_sfc_function_id(sfc, chain->namespace_, function->name,
+		   mk_sfc_function_id(sfc, chain->namespace_, function->name, function->is_tap,
 				      function->local_weight));
+	add_flag(json, "tap", function->is_tap);
 	add_text(json, "whenUnavailable", function->skips ? "Skip" : "Block");
 	add_text(json, "onLoss", function->drops_lost ? "Drop" : "Rebalance");
 	add_text(json, "hashBy", hashes[function->hash_by]);
@@ -129,12 +143,21 @@ static json_object *chain_json(const struct mk_sfc *sfc, const struct mk_model *
 	return json;
 }
 
-/* `monokube check` looks for pods of this node whose state is "no ports". */
+/* `monokube check` looks for pods of this node whose state is "no ports" or a wrong mode. */
 static const char *state_of(const struct mk_sfc_pod_object *pod)
 {
 	if (pod->state == MK_SFC_POD_NO_PORTS && !pod->is_here)
 		return "no ports: no annotation asks for them";
+	if (pod->state == MK_SFC_POD_OTHER_MODE)
+		return pod->mode == MK_PORT_TAP ? "wrong mode: Tap, and the function is no tap"
+						: "wrong mode: not Tap, and the function is a tap";
 	return state_names[pod->state];
+}
+
+/* Two chains may name one function, one of them as a tap. Then a replica serves one of both. */
+static bool serves_one(const struct mk_sfc_pod_object *pod)
+{
+	return pod->state != MK_SFC_POD_NO_PORTS && pod->state != MK_SFC_POD_OTHER_MODE;
 }
 
 static json_object *replica_json(const struct mk_sfc_pod_object *pod,
@@ -146,9 +169,11 @@ static json_object *replica_json(const struct mk_sfc_pod_object *pod,
 	add_text(json, "function", pod->function);
 	add_name(json, pod->namespace_, pod->name);
 	add_text(json, "node", of->node_name ?: "");
-	json_object_object_add(json, "isHere", json_object_new_boolean(pod->is_here));
+	add_flag(json, "isHere", pod->is_here);
+	if (serves_one(pod))
+		add_flag(json, "tap", pod->mode == MK_PORT_TAP);
 	add_number(json, "weight", pod->weight);
-	json_object_object_add(json, "weightIsWrong", json_object_new_boolean(of->weight_is_wrong));
+	add_flag(json, "weightIsWrong", of->weight_is_wrong);
 	add_text(json, "state", state_of(pod));
 	return json;
 }
@@ -199,6 +224,14 @@ static bool lacks_ports(const struct mk_sfc_pod_object *pod)
 }
 
 /* Each agent logs those of its node. */
+static const struct mk_sfc_pod_object *with_wrong_mode(const struct sfc_objects *objects)
+{
+	for (size_t i = 0; i < objects->pod_count; i++)
+		if (objects->pods[i].state == MK_SFC_POD_OTHER_MODE && objects->pods[i].is_here)
+			return &objects->pods[i];
+	return NULL;
+}
+
 static const struct mk_sfc_pod_object *with_wrong_weight(const struct sfc_objects *objects)
 {
 	for (size_t i = 0; i < objects->pod_count; i++)
@@ -209,7 +242,8 @@ static const struct mk_sfc_pod_object *with_wrong_weight(const struct sfc_object
 
 static void say_lacks(const struct sfc_objects *objects, struct sfc_said *said)
 {
-	const struct mk_sfc_pod_object *first = NULL, *wrong = with_wrong_weight(objects);
+	const struct mk_sfc_pod_object *first = NULL, *wrong = with_wrong_weight(objects),
+				       *other = with_wrong_mode(objects);
 	size_t without_ports = 0, without_number = 0;
 	char text[2 * MK_OBJECT_NAME_SIZE + 256] = "";
 
@@ -230,6 +264,10 @@ static void say_lacks(const struct sfc_objects *objects, struct sfc_said *said)
 			text, sizeof(text),
 			"%zu function pods of this node have no ports and do not serve, such as %s/%s: annotate their template with networking.monokube.io/function-ports, or see CHAINS.md for Multus",
 			without_ports, first->namespace_, first->name);
+	else if (other)
+		snprintf(text, sizeof(text), "function pod %s/%s does not serve: it %s",
+			 other->namespace_, other->name,
+			 other->mode == MK_PORT_TAP ? TAP_POD : NO_TAP_POD);
 	else if (wrong)
 		snprintf(
 			text, sizeof(text),
@@ -266,38 +304,48 @@ void objects_say(const struct sfc_objects *objects, struct sfc_said *said)
 
 /* The pods of one function. */
 struct tally {
-	char key[2 * MK_OBJECT_NAME_SIZE]; /* NAMESPACE/FUNCTION */
+	char key[2 * MK_OBJECT_NAME_SIZE]; /* NAMESPACE/FUNCTION, of a tap with another "/" */
 	unsigned int ready, total;
+	const char *other; /* the first pod by name that has ports of another mode; NULL: none */
 	unsigned int usable; /* also those that get flows only if no other one serves */
 	UT_hash_handle hh;
 };
 
-static void key_of(const char *namespace_, const char *function, char *key)
+static void key_of(const char *namespace_, const char *function, bool is_tap, char *key)
 {
-	snprintf(key, 2 * MK_OBJECT_NAME_SIZE, "%s/%s", namespace_, function);
+	snprintf(key, 2 * MK_OBJECT_NAME_SIZE, "%s/%s%s", namespace_, function, is_tap ? "/" : "");
 }
 
-static struct tally *find(struct tally *all, const char *namespace_, const char *function)
+static struct tally *find(struct tally *all, const char *namespace_, const char *function,
+			  bool is_tap)
 {
 	char key[2 * MK_OBJECT_NAME_SIZE];
 	struct tally *tally;
 
-	key_of(namespace_, function, key);
+	key_of(namespace_, function, is_tap, key);
 	HASH_FIND_STR(all, key, tally);
 	return tally;
 }
 
-static int add_function(struct tally **all, const char *namespace_, const char *function,
+static struct tally *tally_of(struct tally *all, const struct mk_chain *chain, size_t place)
+{
+	const struct mk_chain_function *function = &chain->functions[place];
+
+	return find(all, chain->namespace_, function->name, function->is_tap);
+}
+
+static int add_function(struct tally **all, const struct mk_chain *chain, size_t place,
 			struct mk_error *err)
 {
+	const struct mk_chain_function *function = &chain->functions[place];
 	struct tally *tally;
 
-	if (find(*all, namespace_, function))
+	if (tally_of(*all, chain, place))
 		return 0;
 	tally = calloc(1, sizeof(*tally));
 	if (!tally)
 		return mk_error_errno(err, ENOMEM, "status of chains");
-	key_of(namespace_, function, tally->key);
+	key_of(chain->namespace_, function->name, function->is_tap, tally->key);
 	HASH_ADD_STR(*all, key, tally);
 	return 0;
 }
@@ -312,15 +360,18 @@ static void release(struct tally **all)
 	}
 }
 
-static void count_pod(struct tally *all, const struct mk_model *model,
+/* Count a pod of the function of *@tally, which is a tap if @is_tap. */
+static void count_pod(struct tally *tally, bool is_tap, const struct mk_model *model,
 		      const struct mk_function_pod *pod)
 {
-	struct tally *tally = find(all, pod->namespace_, pod->function);
-	bool usable = pod->ready && pod->asks_for_ports && pod->node_name &&
-		      mk_model_node(model, pod->node_name);
+	bool usable = pod->ready && pod->asks_for_ports && pod->is_tap == is_tap &&
+		      pod->node_name && mk_model_node(model, pod->node_name);
 
 	if (!tally || pod->finished)
 		return;
+	if (pod->asks_for_ports && pod->is_tap != is_tap &&
+	    (!tally->other || strcmp(pod->name, tally->other) < 0))
+		tally->other = pod->name;
 	tally->total++;
 	tally->usable += usable;
 	tally->ready += usable && !pod->deleting && pod->weight > 0;
@@ -335,10 +386,14 @@ static int count(const struct sfc_objects *objects, const struct mk_model *model
 		const struct mk_chain *chain = objects->chains_of[i];
 
 		for (size_t j = 0; ret == 0 && j < chain->function_count; j++)
-			ret = add_function(all, chain->namespace_, chain->functions[j].name, err);
+			ret = add_function(all, chain, j, err);
 	}
-	for (size_t i = 0; ret == 0 && i < objects->pod_count; i++)
-		count_pod(*all, model, &objects->pods_of[i]);
+	for (size_t i = 0; ret == 0 && i < 2 * objects->pod_count; i++) {
+		const struct mk_function_pod *pod = &objects->pods_of[i / 2];
+		bool is_tap = i % 2;
+
+		count_pod(find(*all, pod->namespace_, pod->function, is_tap), is_tap, model, pod);
+	}
 	return ret;
 }
 
@@ -352,13 +407,29 @@ static size_t name_lacking(const struct mk_chain *chain, struct tally *all, bool
 	for (size_t i = 0; i < chain->function_count && used < size; i++) {
 		const struct mk_chain_function *function = &chain->functions[i];
 
-		if (function->skips != skips ||
-		    find(all, chain->namespace_, function->name)->usable)
+		if (function->skips != skips || tally_of(all, chain, i)->usable)
 			continue;
 		used += (size_t)snprintf(names + used, size - used, "%s%s", lacking++ ? ", " : "",
 					 function->name);
 	}
 	return lacking;
+}
+
+/* Add to @message the first pod that has ports, but no function of those that lack one takes it. */
+static void name_other(const struct mk_chain *chain, struct tally *all, bool skips,
+		       char message[MK_CHAIN_MESSAGE_SIZE])
+{
+	size_t used = strlen(message);
+
+	for (size_t i = 0; i < chain->function_count; i++) {
+		const struct tally *tally = tally_of(all, chain, i);
+
+		if (chain->functions[i].skips != skips || tally->usable || !tally->other)
+			continue;
+		snprintf(message + used, MK_CHAIN_MESSAGE_SIZE - used, "; pod %s %s", tally->other,
+			 chain->functions[i].is_tap ? NO_TAP_POD : TAP_POD);
+		return;
+	}
 }
 
 static void fill_ready(const struct mk_chain *chain, struct tally *all,
@@ -372,12 +443,13 @@ static void fill_ready(const struct mk_chain *chain, struct tally *all,
 		lacking = name_lacking(chain, all, true, names, sizeof(names));
 	ready->holds = lacking == 0;
 	ready->reason = blocks ? "Blocked" : lacking ? "Skipped" : "AllServing";
-	if (lacking)
-		snprintf(ready->message, sizeof(ready->message),
-			 "no ready pod of function%s %s: %s", lacking > 1 ? "s" : "", names,
-			 blocks ? "the chain's packets are dropped" : "flows pass without it");
-	else
-		snprintf(ready->message, sizeof(ready->message), "every function has a ready pod");
+	snprintf(ready->message, sizeof(ready->message), "every function has a ready pod");
+	if (lacking == 0)
+		return;
+	snprintf(ready->message, sizeof(ready->message), "no ready pod of function%s %s: %s",
+		 lacking > 1 ? "s" : "", names,
+		 blocks ? "the chain's packets are dropped" : "flows pass without it");
+	name_other(chain, all, !blocks, ready->message);
 }
 
 /* Namespaces that the chain selects. */
@@ -491,7 +563,7 @@ static void fill(const struct mk_chain *chain, struct tally *all, struct mk_chai
 		.function_count = chain->function_count,
 	};
 	for (size_t i = 0; i < chain->function_count; i++) {
-		const struct tally *of = find(all, chain->namespace_, chain->functions[i].name);
+		const struct tally *of = tally_of(all, chain, i);
 
 		status->functions[i] = (struct mk_chain_function_status){ chain->functions[i].name,
 									  of->ready, of->total };

@@ -118,6 +118,23 @@ static void check_weights(struct mk_checking *checking, const struct mk_cli_chai
 				   mk_chain_names_text(replica, "name"));
 }
 
+static void check_modes(struct mk_checking *checking, const struct mk_cli_chains *chains)
+{
+	static const char wrong[] = "wrong mode";
+	json_object *replica;
+
+	for (size_t i = 0; (replica = mk_chain_names_at(chains, "replicas", i)); i++) {
+		const char *state = mk_chain_names_text(replica, "state");
+
+		if (is_true(replica, "isHere") && strncmp(state, wrong, sizeof(wrong) - 1) == 0)
+			check_note(
+				checking, "ports",
+				"a function with tap: true in its chain needs annotation networking.monokube.io/function-ports: Tap, another function another mode",
+				"%s serves no chain: %s", mk_chain_names_text(replica, "name"),
+				state);
+	}
+}
+
 static void check_missing(struct mk_checking *checking, const struct mk_cli_chains *chains)
 {
 	json_object *replica;
@@ -150,6 +167,7 @@ void check_ports(struct mk_checking *checking)
 	if (ret < 0)
 		check_found(checking, "ports", "run as root", "%s", mk_error_text(&err));
 	check_missing(checking, &chains);
+	check_modes(checking, &chains);
 	check_weights(checking, &chains);
 	check_problems(checking, &chains);
 	if (ports.count && checking->wrong == before)

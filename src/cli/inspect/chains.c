@@ -152,7 +152,9 @@ static json_object *row_of(json_object *chain, json_object *function)
 
 	mk_put_text(object, "chain", mk_chain_names_text(chain, "name"));
 	mk_put_text(object, "function", mk_chain_names_text(function, "name"));
-	mk_put_text(object, "whenUnavailable", mk_chain_names_text(function, "whenUnavailable"));
+	mk_put_text(object, "whenUnavailable",
+		    is_true(function, "tap") ? "Tap"
+					     : mk_chain_names_text(function, "whenUnavailable"));
 	return object;
 }
 
@@ -161,7 +163,11 @@ static bool is_replica_of(json_object *names, json_object *chain, json_object *f
 	const char *replica = mk_chain_names_text(names, "name"),
 		   *of = mk_chain_names_text(chain, "name");
 	size_t length = strcspn(of, "/") + 1; /* the namespace and its slash */
+	json_object *tap = NULL; /* the replica serves a tap, or another function; NULL: none */
 
+	if (json_object_object_get_ex(names, "tap", &tap) &&
+	    json_object_get_boolean(tap) != is_true(function, "tap"))
+		return false;
 	return strncmp(replica, of, length) == 0 &&
 	       strcmp(mk_chain_names_text(names, "function"),
 		      mk_chain_names_text(function, "name")) == 0;

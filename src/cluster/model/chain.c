@@ -261,6 +261,22 @@ static int decode_name(struct mk_texts *texts, const struct mk_json *item,
 	return function->name ? 0 : mk_error_errno(err, ENOMEM, "name of a function");
 }
 
+/* A tap is never unavailable, so nothing is to be said about that. */
+static int decode_tap(const struct mk_json *item, struct mk_chain_function *function,
+		      struct mk_error *err)
+{
+	static const char *const excluded[] = { "whenUnavailable", "onLoss" };
+	struct mk_json at;
+	int ret = tree_bool(item, "tap", &function->is_tap, err);
+
+	for (size_t i = 0; ret == 0 && function->is_tap && i < MK_ARRAY_SIZE(excluded); i++) {
+		ret = tree_member(item, excluded[i], json_type_string, &at, err);
+		if (ret == 0 && at.value)
+			return tree_wrong(&at, "no such field, because of tap: true", err);
+	}
+	return ret;
+}
+
 static int decode_function(struct mk_texts *texts, const struct mk_json *item,
 			   const struct mk_chain *chain, struct mk_chain_function *function,
 			   struct mk_error *err)
@@ -273,8 +289,9 @@ static int decode_function(struct mk_texts *texts, const struct mk_json *item,
 	size_t skips = 0, drops = 0, hash_by = MK_CHAIN_BY_FLOW;
 	int64_t local_weight = MK_SFC_LOCAL_WEIGHT;
 	int ret = KNOWN_MEMBERS(item, err, "name", "whenUnavailable", "onLoss", "hashBy",
-				"localWeight");
+				"localWeight", "tap");
 
+	ret = ret ?: decode_tap(item, function, err);
 	ret = ret
 		      ?: decode_word(item, "whenUnavailable", unavailable, 2, "Block or Skip",
 				     &skips, err);
@@ -284,10 +301,20 @@ static int decode_function(struct mk_texts *texts, const struct mk_json *item,
 		      ?: tree_number(item, "localWeight", 1, MK_SFC_LOCAL_WEIGHT_MAX, &local_weight,
 				     err);
 	function->local_weight = (uint16_t)local_weight;
-	function->skips = skips;
+	function->skips = skips || function->is_tap;
 	function->drops_lost = drops;
 	function->hash_by = (uint8_t)hash_by;
 	return ret ?: decode_name(texts, item, chain, function, err);
+}
+
+/* A chain of taps alone leads no packet anywhere. */
+static int check_taps(const struct mk_json *list, const struct mk_chain *chain,
+		      struct mk_error *err)
+{
+	for (size_t i = 0; i < chain->function_count; i++)
+		if (!chain->functions[i].is_tap)
+			return 0;
+	return tree_wrong(list, "at least one function without tap: true", err);
 }
 
 static int decode_functions(struct mk_texts *texts, const struct mk_json *spec,
@@ -306,7 +333,7 @@ static int decode_functions(struct mk_texts *texts, const struct mk_json *spec,
 		ret = ret ?: decode_function(texts, &item, chain, &chain->functions[i], err);
 		chain->function_count += ret == 0;
 	}
-	return ret;
+	return ret ?: check_taps(&list, chain, err);
 }
 
 /* ---- the chain ------------------------------------------------------------------------------- */
@@ -358,9 +385,9 @@ static bool functions_equal(const struct mk_chain *a, const struct mk_chain *b)
 	for (size_t i = 0; i < a->function_count; i++) {
 		const struct mk_chain_function *left = &a->functions[i], *right = &b->functions[i];
 
-		if (left->name != right->name || left->skips != right->skips ||
-		    left->drops_lost != right->drops_lost || left->hash_by != right->hash_by ||
-		    left->local_weight != right->local_weight)
+		if (left->name != right->name || left->is_tap != right->is_tap ||
+		    left->skips != right->skips || left->drops_lost != right->drops_lost ||
+		    left->hash_by != right->hash_by || left->local_weight != right->local_weight)
 			return false;
 	}
 	return true;

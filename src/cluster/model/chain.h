@@ -17,6 +17,7 @@
 #define MK_FUNCTION_LABEL "networking.monokube.io/function"
 /* On the same Pod: how its ports work. Behind Multus, the definitions of the ports. */
 #define MK_FUNCTION_PORTS_ANNOTATION "networking.monokube.io/function-ports"
+#define MK_FUNCTION_PORTS_TAP	     "Tap" /* its value for a pod with one port, a tap */
 #define MK_MULTUS_ANNOTATION	     "k8s.v1.cni.cncf.io/networks"
 /* Its share of new flows, 0 to MK_FUNCTION_WEIGHT_MAX; 0 drains it. */
 #define MK_FUNCTION_WEIGHT_ANNOTATION "networking.monokube.io/weight"
@@ -30,6 +31,7 @@ enum mk_chain_hash { MK_CHAIN_BY_FLOW, MK_CHAIN_BY_POD, MK_CHAIN_BY_PEER };
 
 struct mk_chain_function {
 	const char *name; /* a text of the model */
+	bool is_tap; /* tap: true; then it skips, too */
 	bool skips; /* whenUnavailable: Skip */
 	bool drops_lost; /* onLoss: Drop */
 	uint8_t hash_by; /* enum mk_chain_hash */
@@ -75,6 +77,7 @@ struct mk_function_pod {
 	bool finished; /* Succeeded or Failed */
 	bool host_network; /* not a replica */
 	bool asks_for_ports; /* it has MK_FUNCTION_PORTS_ANNOTATION or MK_MULTUS_ANNOTATION */
+	bool is_tap; /* the first one of these says so */
 	uint8_t weight; /* 0 to MK_FUNCTION_WEIGHT_MAX */
 	bool weight_is_wrong; /* its annotation makes no sense, so the weight is the default */
 };

@@ -244,6 +244,7 @@ static int decode_annotations(const struct mk_json *metadata, struct mk_pod_obje
 	if (ret < 0)
 		return ret;
 	pod->asks_for_ports = (ports && *ports) || (multus && *multus);
+	pod->is_tap = ports && strcmp(ports, MK_FUNCTION_PORTS_TAP) == 0;
 	pod->weight = MK_FUNCTION_WEIGHT;
 	if (!weight)
 		return 0;
@@ -295,7 +296,8 @@ bool pod_equal(const union policy_object *a, const union policy_object *b)
 	       left->started_unix_s == right->started_unix_s &&
 	       left->host_network == right->host_network && left->finished == right->finished &&
 	       left->terminating == right->terminating && left->ready == right->ready &&
-	       left->asks_for_ports == right->asks_for_ports && left->weight == right->weight;
+	       left->asks_for_ports == right->asks_for_ports && left->is_tap == right->is_tap &&
+	       left->weight == right->weight;
 }
 
 void pod_release(struct mk_texts *texts, union policy_object *object)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server does with an object of a CustomResourceDefinition: refuse or prune unknown fields, fill in
-defaults, check values and rules. Rules (CEL) may use has(), size(), comparisons, && || and !."""
+defaults, check values and rules. Rules (CEL) may use has(), size(), comparisons, && || and !, and be one self.exists()."""
 import functools
 import os
 import re
@@ -19,8 +19,9 @@ def of_chains():
 
 def holds(rule, value):
     """Is this rule of CEL true for @value?"""
-    for pattern, python in ((r"has\(self\.(\w+)\)", r"('\1' in self)"), (r"self\.(\w+)\.size\(\)", r"len(self['\1'])"),
-                            (r"self\.(\w+)", r"self['\1']"), (r"\|\|", " or "), ("&&", " and "), (r"!(?!=)", " not ")):
+    for pattern, python in ((r"^self\.exists\((\w+), (.*)\)$", r"any(\2 for \1 in self)"),
+                            (r"has\((\w+)\.(\w+)\)", r"('\2' in \1)"), (r"(\w+)\.(\w+)\.size\(\)", r"len(\1['\2'])"),
+                            (r"(\w+)\.(\w+)", r"\1['\2']"), (r"\|\|", " or "), ("&&", " and "), (r"!(?!=)", " not ")):
         rule = re.sub(pattern, python, rule)
     return eval(rule.strip(), {"self": value})  # pylint: disable=eval-used
 
