@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # test/lab/t_chains_functions.sh - functions that people run, from Debian's packages: Suricata (AF_PACKET and
-# NFQUEUE), squid and haproxy as transparent proxies, nftables in mode Routed, a shaper. And what a chain may
-# say of its functions: directions, hashBy, onLoss, takeOpenFlows.
+# NFQUEUE), squid and haproxy as transparent proxies, nftables in mode Routed, a shaper, ndpiReader as a tap.
+# And what a chain may say of its functions: directions, hashBy, onLoss, takeOpenFlows.
 #
 # Packages that the machine lacks are unpacked into build/functions, not installed.
 #
@@ -39,7 +39,7 @@ fetch_functions()
 	cp /var/lib/dpkg/status "$CACHE/$SUITE/apt/status"
 	apt_for $SUITE apt-get -qq update
 	apt_for $SUITE apt-get -qq --download-only --no-install-recommends --yes -t $SUITE-backports install suricata >/dev/null
-	apt_for $SUITE apt-get -qq --download-only --no-install-recommends --yes install haproxy squid >/dev/null
+	apt_for $SUITE apt-get -qq --download-only --no-install-recommends --yes install haproxy squid libndpi-bin >/dev/null
 	mkdir -p "$TREE.new"
 	for package in "$CACHE/$SUITE"/apt/cache/archives/*.deb; do
 		dpkg-deb -x "$package" "$TREE.new"
@@ -52,7 +52,7 @@ functions_are_there()
 	mkdir -p "$(dirname "$CACHE")"
 	(
 		flock 9
-		[[ -d $TREE ]] || fetch_functions
+		[[ -e $TREE/usr/bin/ndpiReader ]] || fetch_functions
 	) 9>"$CACHE.lock"
 }
 
@@ -271,6 +271,94 @@ squid_cache()
 }
 by_cache() { page page -D - -o /dev/null | grep -qi '^via:.*cache'; }
 
+# ---- a tap
+
+# ndpiReader looks at its port until it is told to end. Then it says which flows it saw.
+look()
+{
+	run_in "$1" "$1.log" bin/ndpiReader -i inside -v 2
+	wait_for 10 has_reader "$1"
+}
+reader_of()
+{
+	local pid
+	for pid in $(command ip netns pids "$MK_LAB.$1"); do
+		[[ $(cat "/proc/$pid/comm" 2>/dev/null) != ndpiReader ]] || echo "$pid"
+	done
+}
+has_reader() { [[ $(reader_of "$1") && $(on "$1" cat /proc/net/packet | wc -l) -gt 1 ]]; }
+# copies FUNCTION: of both directions, to all of its replicas
+copies() { echo $(($(packets "$1" toInside) + $(packets "$1" toOutside))); }
+# copied: the next flow of the client is copied
+copied()
+{
+	local before
+	before=$(copies dpi)
+	ask client tcp "$(to_server)"
+	(($(copies dpi) > before))
+}
+# saw LOG PATTERN: flows with packets of both directions
+saw() { grep -qE "$2.*\[[1-9][0-9]* pkts/[0-9]+ bytes <-> [1-9][0-9]* pkts/" "$1"; }
+
+ndpi_looks()
+{
+	plain_pods plain-1
+	function_pod tap-1 dpi Tap
+	look tap-1
+	chain '[{name: plain}, {name: dpi, tap: true}]'
+	wait_for 10 serve_now dpi 1
+	wait_for 10 copied
+	expect_eq "page" "a page" "$(page page)"
+	ask client udp "$(to_server)" --want 1200
+	ask client udp "$(to_server)" --size 3000 --want 3000
+	ask client tcp "$(to_server)" --size 1000 --want 60000
+	kill -INT "$(reader_of tap-1)"
+	wait_for 10 saw "$TMP/tap-1.log" 'TCP .*:8000 .*HTTP'
+	wait_for 10 saw "$TMP/tap-1.log" "UDP .*:$OPEN_PORT "
+}
+
+# The function's program has ended. What a tap sends is dropped. Replicas come and go, the last one, too.
+taps_harm_nothing()
+{
+	local before
+	before=$(drop_count node1 SFC_FORGED)
+	on tap-1 "$HERE/datagram.py" inside 02:4d:0a:00:00:02 "$CLIENT" "$SERVER"
+	wait_for 5 forged_since "$before"
+	hold_open "$(to_server)" "$TMP/tapped"
+	function_pod tap-2 dpi Tap
+	wait_for 10 serve_now dpi 2
+	before=$(copies dpi)
+	ask client tcp "$(to_server)" --count 20
+	(($(copies dpi) > before))
+	say_more "$TMP/tapped" 2
+	lab rm tap-1
+	say_more "$TMP/tapped" 3
+	wait_for 10 serve_now dpi 1
+	wait_for 10 copied
+	lab rm tap-2
+	say_more "$TMP/tapped" 4
+	ask client tcp "$(to_server)" --count 20
+	wait_for 10 serve_now dpi 0
+	on node1 "$MK_BIN" chains >/dev/null
+	exec 6>&-
+	lab rm plain-1
+}
+forged_since() { (($(drop_count node1 SFC_FORGED) > $1)); }
+# hold_open TO FILE: a connection of the client; say_more FILE COUNT: it goes on
+hold_open()
+{
+	mkfifo "$2.in"
+	on client "$HERE/echo.py" ask tcp "$1" --hold <"$2.in" >"$2" 2>&1 &
+	exec 6>"$2.in"
+	wait_for 10 has_answers "$2" 1
+}
+say_more()
+{
+	echo >&6
+	wait_for 5 has_answers "$1" "$2"
+}
+has_answers() { (($(grep -c ^server "$1") == $2)); }
+
 # ---- Linux itself
 
 routed_firewall()
@@ -441,6 +529,8 @@ check "Suricata by AF_PACKET, mode Inline: it drops by content, TCP and UDP" sur
 check "Suricata by NFQUEUE, mode Routed: it drops by content, TCP and UDP" suricata_queue
 check "haproxy by TPROXY: the server sees the client" haproxy_tproxy
 check "squid by TPROXY: a cache answers, and denies" squid_cache
+check "ndpiReader as a tap sees both directions of what passes" ndpi_looks
+check "... what it sends goes nowhere; that it ends, comes or goes harms no flow" taps_harm_nothing
 check "nftables in mode Routed: a stateful firewall" routed_firewall
 check "... that translates addresses is refused" masquerade
 check "a shaper (tc tbf) delays, nothing is lost" shaper

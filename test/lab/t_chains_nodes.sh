@@ -109,6 +109,23 @@ several()
 	wait_for 10 goes_by firewall-2
 }
 
+# A tap on another node gets copies of both directions. It goes, and no packet misses it.
+far_tap()
+{
+	NODE=node2 function_pod tap-2 look Tap
+	on tap-2 timeout 60 tcpdump -i inside -lnc 2000 udp port $OPEN_PORT >"$TMP/copies" 2>"$TMP/tcpdump" &
+	wait_for 10 grep -q listening "$TMP/tcpdump"
+	chain '[{name: firewall}, {name: look, tap: true}]'
+	wait_for 10 goes_by firewall-2,tap-2
+	reaches_all
+	wait_for 10 grep -qF "$WORLD.$OPEN_PORT: UDP" "$TMP/copies"
+	wait_for 10 grep -qF "$WORLD.$OPEN_PORT > $CLIENT." "$TMP/copies"
+	lab rm tap-2
+	reaches_all
+	chain '[{name: firewall}]'
+	wait_for 10 goes_by firewall-2
+}
+
 too_large()
 {
 	local mtu
@@ -252,6 +269,7 @@ wait_for 10 ask client tcp "$(with_port "$VIP" 80)"
 check "a firewall on another node: all protocols to all nodes and outside, and a port that it denies" elsewhere
 check "Both directions: chained pods of two nodes" both_ends
 check "functions on two and on three nodes, in two orders" several
+check "a tap on another node gets copies of both directions; it goes, and nothing is lost" far_tap
 check "a packet that is too large learns the overlay's MTU" too_large
 check "a replica on another node is removed: its flows go on, the other's lose nothing" removed
 check "... with the chained pod's agent dead" no_home
