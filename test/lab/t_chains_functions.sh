@@ -300,6 +300,18 @@ copied()
 # saw LOG PATTERN: flows with packets of both directions
 saw() { grep -qE "$2.*\[[1-9][0-9]* pkts/[0-9]+ bytes <-> [1-9][0-9]* pkts/" "$1"; }
 
+# traced: `trace` names the tap, and sends no copy
+traced()
+{
+	local said before port
+	said=$(on node1 "$MK_BIN" trace shop/client "$SERVER" $OPEN_PORT)
+	port=$(sed -nE 's/.*copy to pod [^ ]+ by its port inside, interface ([^;]+);.*/\1/p' <<<"$said")
+	expect_match "trace" "sfc_port +chain [^ ]+: copy to pod inspection/tap-1 by its port inside, interface [^ ]+; the packet goes on.*sfc_tap +behind the last tap: leaves the chain.*delivered" "${said//$'\n'/ }"
+	before=$(on node1 cat "/sys/class/net/$port/statistics/tx_packets")
+	on node1 "$MK_BIN" trace shop/client "$SERVER" $OPEN_PORT >/dev/null
+	expect_eq "copies of a trace" "$before" "$(on node1 cat "/sys/class/net/$port/statistics/tx_packets")"
+}
+
 ndpi_looks()
 {
 	plain_pods plain-1
@@ -308,6 +320,7 @@ ndpi_looks()
 	chain '[{name: plain}, {name: dpi, tap: true}]'
 	wait_for 10 serve_now dpi 1
 	wait_for 10 copied
+	traced
 	expect_eq "page" "a page" "$(page page)"
 	ask client udp "$(to_server)" --want 1200
 	ask client udp "$(to_server)" --size 3000 --want 3000
