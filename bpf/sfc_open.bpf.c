@@ -123,8 +123,9 @@ static __always_inline int choose_place(struct path_choice *choice, __u32 place)
 		choice->path.replica[place] = had;
 		return MK_GO_ON;
 	}
+	/* a row that is not in the table has no functions, so the flow would pass */
 	of = bpf_map_lookup_elem(&sfc_chains, &id);
-	if (!of)
+	if (!of || !of->uid_hash)
 		return MK_DROP_SFC_UNAVAILABLE;
 	return replace(choice, place, &of->place[index & (MK_SFC_FUNCTIONS - 1)], direction,
 		       choice->keeps[direction]);

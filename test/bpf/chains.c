@@ -130,6 +130,10 @@ static void line_chain(char *words)
 			chain.leaves_open_flows = 1;
 			continue;
 		}
+		if (strcmp(word, "absent") == 0) {
+			chain.uid_hash = 0;
+			continue;
+		}
 		chain.place[count].function = (__u16)strtoul(word, &letters, 10);
 		chain.place[count++].flags = place_flags(letters);
 	}

@@ -2,7 +2,8 @@
 /* test/bpf/chains.h - service function chains in the rows of policy.h. More lines:
  *
  *	chain N [leaves] FUNCTION ..	an entry of map sfc_chains. FUNCTION: a number, then letters:
- *					s Skip, k onLoss Drop, p hashBy Pod, r hashBy Peer
+ *					s Skip, k onLoss Drop, p hashBy Pod, r hashBy Peer. `absent`:
+					it is not in the map
  *	function N REPLICA ..		which replicas new flows get, by turns of slots; none: no entry
  *	replica N MODE [lost]		an entry of map sfc_replicas; MODE: bridged, inline, routed, tap
  *	replica N on VTEP [lost|tap]	.. of a replica on another node
