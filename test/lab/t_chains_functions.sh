@@ -273,7 +273,7 @@ by_cache() { page page -D - -o /dev/null | grep -qi '^via:.*cache'; }
 
 # ---- a tap
 
-# ndpiReader looks at its port until it is told to end. Then it says which flows it saw.
+# ndpiReader reads its port until a signal ends it. Then it prints the flows that it saw.
 look()
 {
 	run_in "$1" "$1.log" bin/ndpiReader -i inside -v 2

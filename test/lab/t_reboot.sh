@@ -154,7 +154,7 @@ chain_up
 check "addresses of the pods of before are free" addresses_are_freed
 check "a pod comes back" pods_come_back
 check "a sandbox of before is deleted late" deleted_late
-check "a chain's replica of before is gone: flows of the other node go on by the other one" replica_is_gone
+check "after a boot the node's replica is gone: flows of the other node go on by the other replica" replica_is_gone
 check "a chained pod comes back: it reaches others by the chain, from the beginning" chained_pod_comes_back
 check "the replica comes back, with its ports; nothing broke or passed by the chain" replica_comes_back
 check "a chained pod starts while the agent does: without a replica nothing passes" starts_with_the_agent
