@@ -27,6 +27,9 @@
 #define MK_SFC_LOCAL_WEIGHT_MAX	 256
 #define MK_SFC_LOCAL_WEIGHT_MASK 0x1ffULL
 #define MK_SFC_TAP_MASK		 0x200ULL
+#define MK_SFC_END_MASK		 0x400ULL
+#define MK_SFC_HERE_MASK	 0x800ULL
+#define MK_SFC_END_FLOWS	 16384 /* of a chain with ends */
 #define MK_SFC_BACK_MS		 1000 /* for so long a replica that was not there gets no packets */
 
 /* How a function pod handles the frames of its ports. */
@@ -36,6 +39,7 @@ enum mk_port_mode {
 	MK_PORT_INLINE, /* a program moves frames from one port to the other */
 	MK_PORT_ROUTED, /* the pod's kernel routes from one port to the other */
 	MK_PORT_TAP, /* one port, `inside`: the pod gets copies, and may not send */
+	MK_PORT_END, /* one port: the pod is a replica of a chain's end */
 	MK_PORT_MODES
 };
 
@@ -59,17 +63,23 @@ struct mk_sfc_chain {
 	__u64 uid_hash; /* the agent recognises its chain after a restart; 0: the entry is free */
 	struct mk_sfc_place place[MK_SFC_FUNCTIONS]; /* [0] is next to the chained pod */
 	__u8 leaves_open_flows; /* takeOpenFlows: false */
-	__u8 pad[7];
+	__u8 pad;
+	/* Keys in map sfc_functions. 0: the chain has no ends. With ends it takes no pod's flows,
+	 * and place[0] is next to the inside end. */
+	__u16 end[MK_SFC_SIDES];
+	__u16 more_pad;
 };
 _Static_assert(sizeof(struct mk_sfc_chain) == 48, "map value ABI");
 
 /* Map sfc_functions, a hash by __u32: which replica new flows get. Chains that give replicas of
  * this node another weight (localWeight) have an entry of their own. So have chains that name the
  * function as a tap: that entry has replicas of mode MK_PORT_TAP only, any other entry has none of
- * them. One update replaces all. No entry, or a slot with 0: no replica serves. */
+ * them. The same holds for ends and MK_PORT_END. Functions of a chain with ends have replicas of
+ * this node only. One update replaces all. No entry, or a slot with 0: no replica serves. */
 struct mk_sfc_function {
 	/* A hash of namespace and name, with the localWeight in MK_SFC_LOCAL_WEIGHT_MASK and, for a
-	 * tap, MK_SFC_TAP_MASK: the agent recognises it after a restart. */
+	 * tap, MK_SFC_TAP_MASK, for an end, MK_SFC_END_MASK, and for ends and functions of a chain
+	 * with ends, MK_SFC_HERE_MASK: the agent recognises it after a restart. */
 	__u64 name_hash;
 	__u16 replica[MK_SFC_SLOTS]; /* by hash of the flow: key in map sfc_replicas */
 	__u16 pad[3];
@@ -87,7 +97,9 @@ enum mk_sfc_replica_state {
  *
  * A replica of mode MK_PORT_TAP gets a copy of each packet, of both directions, by its one port.
  * Its row names that port for both sides; its entry in sfc_ports has the side MK_SFC_INSIDE. The
- * original goes on to the next place of the path. What the replica sends is dropped. */
+ * original goes on to the next place of the path. What the replica sends is dropped.
+ *
+ * A replica of mode MK_PORT_END has one port, too, which its row names for both sides. */
 struct mk_sfc_replica {
 	__u64 uid_hash; /* of the Pod: the agent recognises it after a restart */
 	struct mk_addr addr; /* of the function pod, in this family; 0: it has none */
@@ -106,10 +118,14 @@ _Static_assert(sizeof(struct mk_sfc_replica) == MK_BY_FAMILY(32, 48), "map value
 /* Map sfc_ports, a hash by ifindex of the host's end. The agent writes it. */
 struct mk_sfc_port {
 	__u16 replica; /* key in map sfc_replicas */
-	__u8 side; /* enum mk_sfc_side */
+	/* enum mk_sfc_side. The port of an inside end has MK_SFC_OUTSIDE, because the pod sends
+	 * outward by it; the port of an outside end has MK_SFC_INSIDE. */
+	__u8 side;
 	__u8 mode; /* enum mk_port_mode */
+	__u16 chain; /* of a chain with ends: key in map sfc_chains; 0: not of such a chain */
+	__u16 pad;
 };
-_Static_assert(sizeof(struct mk_sfc_port) == 4, "map value ABI");
+_Static_assert(sizeof(struct mk_sfc_port) == 8, "map value ABI");
 
 /* Map sfc_paths, a hash by __u32, 1 to MK_SFC_PATHS. Programs add entries; flows with equal paths
  * share one. The key is a hash of the content, or one of the next MK_SFC_PATH_PROBES - 1. An entry
@@ -123,6 +139,19 @@ struct mk_sfc_path {
 	__u32 pad;
 };
 _Static_assert(sizeof(struct mk_sfc_path) == 40, "map value ABI");
+
+/* Map sfc_end_flows, an array of maps by the number of the chain: the flows of a chain with ends.
+ * The agent makes an inner map for each such chain, an LRU hash with MK_SFC_END_FLOWS entries;
+ * other chains have none. The key is the struct mk_tuple of a packet that goes outward, with path
+ * 0. Programs add and update entries, the agent removes idle ones. */
+struct mk_sfc_end_flow {
+	__u16 end[MK_SFC_SIDES]; /* the replicas of the ends */
+	__u16 replica[MK_SFC_FUNCTIONS]; /* by place; 0: no function, or it is skipped */
+	__u32 seen_s; /* CLOCK_MONOTONIC */
+	__u8 closing; /* a packet with FIN or RST has passed */
+	__u8 pad[3];
+};
+_Static_assert(sizeof(struct mk_sfc_end_flow) == 28, "map value ABI");
 
 /* ---- between nodes --------------------------------------------------------------------------- */
 

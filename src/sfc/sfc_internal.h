@@ -24,7 +24,8 @@ struct mk_sfc {
 uint64_t sfc_hash(const char *text, const char *more);
 
 /* The functions with one namespace and name, whatever their localWeight, are a group; its taps are
- * another one. Return what their hashes have in common. */
+ * another one, so are its ends, and the functions of chains with ends. Return what their hashes
+ * have in common. */
 static inline uint64_t sfc_group(uint64_t name_hash)
 {
 	return name_hash & ~MK_SFC_LOCAL_WEIGHT_MASK;
@@ -34,7 +35,8 @@ static inline uint64_t sfc_group(uint64_t name_hash)
 static inline uint64_t sfc_function_hash(const char *namespace_, const char *name, bool is_tap,
 					 uint16_t local_weight)
 {
-	uint64_t group = sfc_group(sfc_hash(namespace_, name)) & ~MK_SFC_TAP_MASK;
+	uint64_t group = sfc_group(sfc_hash(namespace_, name)) &
+			 ~(MK_SFC_TAP_MASK | MK_SFC_END_MASK | MK_SFC_HERE_MASK);
 
 	return group | (is_tap ? MK_SFC_TAP_MASK : 0) | local_weight;
 }

@@ -282,7 +282,7 @@ static const struct {
 	{ "sfc_counters", 4, 64 },
 	{ "sfc_functions", 4, 2056 },
 	{ "sfc_paths", 4, 40 },
-	{ "sfc_ports", 4, 4 },
+	{ "sfc_ports", 4, 8 },
 	{ "sfc_replicas", 4, 32 },
 	{ "sfc_tags", 8, 4 },
 	{ "sessions", 16, 64 },

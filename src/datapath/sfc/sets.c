@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "datapath/sfc/tables_internal.h"
 
-_Static_assert(sizeof(struct mk_sfc_port) == sizeof(uint32_t), "value of a pair");
+_Static_assert(sizeof(struct mk_sfc_port) == sizeof(uint64_t), "value of a pair");
 
 bool set_make(struct sfc_set *set)
 {
@@ -35,7 +35,8 @@ static int read_pair(void *ctx, const void *key, const void *value, struct mk_er
 	pair->key = narrow;
 	if (set->table->key_size == sizeof(pair->key))
 		memcpy(&pair->key, key, sizeof(pair->key));
-	memcpy(&pair->value, value, sizeof(pair->value));
+	pair->value = 0;
+	memcpy(&pair->value, value, set->table->value_size);
 	set->count++;
 	return 0;
 }

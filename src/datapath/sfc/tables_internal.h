@@ -19,11 +19,11 @@ struct sfc_image {
 	bool is_hash;
 };
 
-/* A hash whose values have 4 bytes, as last read or written. */
+/* A hash whose values have at most 8 bytes, as last read or written. Shorter ones are the low bytes
+ * of a number. */
 enum sfc_set_id { SFC_PORTS, SFC_TAGS, SFC_SETS };
 struct sfc_pair {
-	uint64_t key;
-	uint32_t value;
+	uint64_t key, value;
 };
 struct sfc_set {
 	const struct mk_table *table;

@@ -45,7 +45,7 @@ static const char *text_of(json_object *object, const char *name)
 static int read_mode(struct mk_cni_function *function, const char *where, const char *text,
 		     struct mk_cni_failure *failure)
 {
-	for (int mode = MK_PORT_BRIDGED; mode < MK_PORT_MODES; mode++) {
+	for (int mode = MK_PORT_BRIDGED; mode <= MK_PORT_TAP; mode++) {
 		if (strcmp(text, mode_names[mode]) == 0) {
 			function->mode = (enum mk_port_mode)mode;
 			return 0;
