@@ -183,6 +183,35 @@ static __always_inline int to_home(struct __sk_buff *skb, struct chain_ctx *ctx,
 	return carry(skb, ctx, pkt, frame.eth, &from, home->vtep_mac);
 }
 
+/* Is the packet from the address of the function's own pod, as one that the function masquerades?
+ * Returns the pod, or NULL. An ICMP error belongs to the flow that it quotes. */
+static __always_inline const struct mk_pod *own_pod(const struct packet *pkt,
+						    const struct mk_sfc_port *port)
+{
+	__u32 number = port->replica;
+	const struct mk_sfc_replica *replica = bpf_map_lookup_elem(&sfc_replicas, &number);
+
+	if (pkt->l4 == MK_L4_ICMP_ERROR || !replica ||
+	    !mk_addr_eq(&replica->addr, &pkt->tuple.saddr))
+		return NULL;
+	return pod_find(&pkt->tuple.saddr);
+}
+
+/* Such a packet is the pod's own traffic. It goes on as if the pod had sent it by its own
+ * interface: with the pod's policies, to Services, too. */
+static __always_inline int as_of_pod(struct __sk_buff *skb, const struct chain_ctx *ctx,
+				     const struct packet *pkt, const struct mk_sfc_port *port,
+				     const struct mk_pod *pod)
+{
+	struct frame frame;
+
+	if (frame_of(skb, &frame))
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	count_received(skb, pkt, port->replica, port->side);
+	set_macs(frame.eth, pod->mac, mk_node.gateway_mac);
+	return bpf_redirect(pod->ifindex, BPF_F_INGRESS);
+}
+
 SEC("tc")
 int sfc_port(struct __sk_buff *skb)
 {
@@ -190,6 +219,7 @@ int sfc_port(struct __sk_buff *skb)
 	const struct mk_tuple unknown = { 0 };
 	const struct mk_sfc_port *port;
 	__u32 ifindex = skb->ifindex;
+	const struct mk_pod *own;
 	struct mk_route home;
 	struct packet pkt;
 	int ret;
@@ -207,6 +237,9 @@ int sfc_port(struct __sk_buff *skb)
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	forget_packet(&pkt, &ctx, ifindex);
+	own = own_pod(&pkt, port);
+	if (own)
+		return as_of_pod(skb, &ctx, &pkt, port, own);
 	if (find_home(skb, &pkt, port->side == MK_SFC_OUTSIDE, &home) == 0)
 		return to_home(skb, &ctx, &pkt, port, &home);
 	ret = fragment_gather(skb, &pkt, MK_HOOK_FUNCTION);

@@ -209,6 +209,18 @@ static void line_later(const char *words)
 	put("sfc_replicas", &id, &replica);
 }
 
+static void line_address(const char *words)
+{
+	struct mk_sfc_replica replica;
+	char text[48];
+	__u32 id;
+
+	CHECK(sscanf(words, "%u %47s", &id, text) == 2, "bad line");
+	replica = replica_of(id);
+	replica.addr = fixture_addr(text);
+	put("sfc_replicas", &id, &replica);
+}
+
 static void line_gone(const char *words)
 {
 	__u32 id = (__u32)strtoul(words, NULL, 10);
@@ -452,6 +464,27 @@ static void expect_carried(enum mk_hook hook, const struct frame *in, enum mk_sf
 	CHECK(frame_ttl(out) == frame_ttl(in), "the TTL is %u", frame_ttl(out));
 }
 
+/* The frame enters the hook of the pod that has its source address, as if the pod had sent it. */
+static void expect_own(enum mk_hook hook, const struct frame *in, struct frame *out)
+{
+	char came[128], sender[48], want[2][20], have[2][20];
+	struct mk_mac mac[2];
+
+	snprintf(came, sizeof(came), "%s", frame_flow(in));
+	CHECK(sscanf(came, "%*s %47[^:]", sender) == 1, "no flow");
+	CHECK(fixture_send(hook, in, out) != DROPPED, "dropped, among%s", policy_why(hook));
+	fixture_mac("10.244.1.254", mac[0].byte);
+	fixture_mac("10.244.1.3", mac[1].byte);
+	for (int i = 0; i < 2; i++) {
+		mac_text(&mac[i], want[i], sizeof(want[i]));
+		memcpy(mac[i].byte, out->byte + 6 * i, 6);
+		mac_text(&mac[i], have[i], sizeof(have[i]));
+		CHECK(strcmp(want[i], have[i]) == 0, "MAC address %s, not %s", have[i], want[i]);
+	}
+	CHECK(strcmp(frame_flow(out), came) == 0, "left as %s", frame_flow(out));
+	CHECK(frame_ttl(out) == frame_ttl(in), "the TTL is %u", frame_ttl(out));
+}
+
 static void expect_told(enum mk_hook hook, const struct frame *in, const char *outcome,
 			struct frame *out)
 {
@@ -497,6 +530,8 @@ bool chains_expect(enum mk_hook hook, const struct frame *in, char *outcome, str
 		expect_carried(hook, in, MK_SFC_TOO_BIG, outcome + 13, out);
 	else if (strncmp(outcome, "loses-copy ", 11) == 0)
 		expect_lost_copy(hook, in, outcome + 11, out);
+	else if (strcmp(outcome, "own") == 0)
+		expect_own(hook, in, out);
 	else if (strncmp(outcome, "told ", 5) == 0)
 		expect_told(hook, in, outcome + 5, out);
 	else
@@ -643,6 +678,8 @@ bool chains_line(const char *word, char *rest)
 		line_function(rest);
 	else if (strcmp(word, "replica") == 0)
 		line_replica(rest);
+	else if (strcmp(word, "address") == 0)
+		line_address(rest);
 	else if (strcmp(word, "gone") == 0)
 		line_gone(rest);
 	else if (strcmp(word, "from") == 0)

@@ -7,6 +7,7 @@
  *	function N REPLICA ..		which replicas new flows get, by turns of slots; none: no entry
  *	replica N MODE [lost]		an entry of map sfc_replicas; MODE: bridged, inline, routed, tap
  *	replica N on VTEP [lost|tap]	.. of a replica on another node
+ *	address N 10.244.1.3		the address of the replica's own pod
  *	gone N				DEL of the replica's pod: no devices any more
  *	no-mksfc			there is no device of chains
  *	from N SIDE = OUTCOME		the replica sends the last frame on, at inside or outside
@@ -42,6 +43,7 @@
  *	back VTEP N SIDE PLACE [FLOW]	the replica is not here: back to the home of its flow
  *	does-not-fit VTEP N SIDE PLACE [FLOW]	.. the packet does not fit its port
  *	loses-copy REASON		a copy is dropped, the packet leaves as it is
+ *	own				to the hook of pod 10.244.1.3, as its own traffic
  *	told SOURCE TYPE		an ICMP error to the sender, about the packet as it came */
 #ifndef MK_TEST_CHAINS_H
 #define MK_TEST_CHAINS_H

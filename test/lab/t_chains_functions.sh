@@ -400,16 +400,35 @@ routed_firewall()
 	expect_eq "flows inward" "$(flows_of router-1 out)" "$(flows_of router-1 in)"
 }
 
-# A function that translates addresses is refused: its packets belong to no flow.
+# A function that masquerades: servers see the address of the function's pod, clients see the servers'.
 masquerade()
 {
-	local before
-	before=$(drop_count node1 SFC_FORGED)
+	local own
 	on router-1 nft -f - <<-END
 		table $IP nat {
 			chain post { type nat hook postrouting priority srcnat; oifname outside masquerade; }
 		}
 	END
+	own=$(own_address router-1)
+	expect_match "tcp to a pod" "^server $own " "$(ask client tcp "$(to_server)")"
+	expect_match "udp to a pod" "^server $own " "$(ask client udp "$(to_server)")"
+	expect_match "tcp to a Service" "^web $own " "$(ask client tcp "$(with_port "$VIP" 80)")"
+	ask client udp "$(to_server)" --size 3000 --want 3000
+	ask client tcp "$(to_server)" --size 1000 --want 60000
+	on client ping -c 1 -W 2 "$SERVER"
+	on client ping -c 1 -W 2 "$WORLD"
+	unanswered client tcp "$(with_port "$SERVER" $DENIED_PORT)"
+}
+
+own_address() { on "$1" ip -j addr show dev eth0 scope global | jq -r ".[].addr_info[] | select(.family == \"$(by_family inet inet6)\").local"; }
+
+# What translates into an address that is not the pod's is refused: its packets belong to no flow.
+other_source()
+{
+	local before
+	before=$(drop_count node1 SFC_FORGED)
+	on router-1 nft flush chain "$IP" nat post
+	on router-1 nft add rule "$IP" nat post oifname outside snat to "$OTHER"
 	unanswered client udp "$(to_server)"
 	unanswered client tcp "$(to_server)"
 	(($(drop_count node1 SFC_FORGED) > before))
@@ -557,7 +576,8 @@ check "squid by TPROXY: a cache answers, and denies" squid_cache
 check "ndpiReader as a tap sees both directions of what passes" ndpi_looks
 check "... what it sends goes nowhere; that it ends, comes or goes harms no flow" taps_harm_nothing
 check "nftables in mode Routed: a stateful firewall" routed_firewall
-check "... that translates addresses is refused" masquerade
+check "... that masquerades: servers see its pod's address, answers come back" masquerade
+check "... with another pod's address is refused" other_source
 check "a shaper (tc tbf) delays, nothing is lost" shaper
 check "Ingress and Both: NodePort, pods, and a pod's own flows" directions
 check "hashBy Pod and Peer" hashed_by

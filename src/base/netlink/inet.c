@@ -8,6 +8,17 @@
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
+/* As the kernel derives it for IPv6. An address of scope link is no source for other destinations:
+ * masquerading at its interface takes another address. */
+static uint8_t scope_of(const struct mk_ip *ip)
+{
+	const uint32_t link_local = 0xa9fe0000; /* 169.254.0.0/16 */
+
+	if (ip->family == AF_INET && (ntohl(ip->v4.s_addr) & 0xffff0000) == link_local)
+		return RT_SCOPE_LINK;
+	return RT_SCOPE_UNIVERSE;
+}
+
 /* A deprecated address has a preferred lifetime of 0: the kernel does not choose it as a source. */
 static int change_addr(struct mk_nl *nl, int type, int flags, const struct mk_nl_addr *addr,
 		       struct mk_error *err)
@@ -15,6 +26,7 @@ static int change_addr(struct mk_nl *nl, int type, int flags, const struct mk_nl
 	const struct ifaddrmsg header = {
 		.ifa_family = (uint8_t)addr->cidr.ip.family,
 		.ifa_prefixlen = addr->cidr.prefix_bits,
+		.ifa_scope = scope_of(&addr->cidr.ip),
 		.ifa_index = (uint32_t)addr->ifindex,
 	};
 	const struct ifa_cacheinfo deprecated = { .ifa_prefered = 0, .ifa_valid = UINT32_MAX };

@@ -68,7 +68,7 @@ static const char *const remedies[MK_DROP_COUNT] = {
 	[MK_DROP_SFC_UNAVAILABLE] =
 		"`monokube chains` names the function without a ready replica: are its pods ready, and on this node? whenUnavailable: Skip lets traffic pass by it",
 	[MK_DROP_SFC_FORGED] =
-		"a function may send only packets of flows that it was given: does it change addresses or ports, or connect by its ports?",
+		"a function may send only packets of flows that it was given, and from its own pod's address: does it change other addresses or ports?",
 	[MK_DROP_SFC_REFLECTED] =
 		"the function sends packets back on the side from which they came: does it reject, or mirror?",
 	[MK_DROP_SFC_PATHS_FULL] =

@@ -111,18 +111,27 @@ static int set_rules(const struct port_making *port, const struct mk_ip *ip, str
 	return ret;
 }
 
-/* The kernel forwards, also packets whose way back is another one. */
-static int set_forwarding(const struct port_making *port, sa_family_t family, struct mk_error *err)
+static int accept_other_ways(const struct port_making *port, const char *ifname,
+			     struct mk_error *err)
 {
 	char path[128];
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/rp_filter", ifname);
+	return port_sysctl(port, path, "0", err);
+}
+
+/* The kernel forwards, also packets whose way back is another one: what a masqueraded packet is
+ * answered comes by the pod's own interface. */
+static int set_forwarding(const struct port_making *port, sa_family_t family, struct mk_error *err)
+{
 	int ret;
 
 	if (family == AF_INET6)
 		return port_sysctl(port, "/proc/sys/net/ipv6/conf/all/forwarding", "1", err);
 	ret = port_sysctl(port, "/proc/sys/net/ipv4/ip_forward", "1", err);
-	ret = ret ?: port_sysctl(port, "/proc/sys/net/ipv4/conf/all/rp_filter", "0", err);
-	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/rp_filter", port->name);
-	return ret ?: port_sysctl(port, path, "0", err);
+	ret = ret ?: accept_other_ways(port, "all", err);
+	ret = ret ?: accept_other_ways(port, port->site->ifname, err);
+	return ret ?: accept_other_ways(port, port->name, err);
 }
 
 /* Before the device is up: then it gets no link-local address of the kernel. */
