@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """datagram.py DEVICE MAC SOURCE DESTINATION: send a frame to MAC by DEVICE, with a datagram of 18 bytes from
-SOURCE to DESTINATION, whoever they are. Its checksum is 0."""
+SOURCE to DESTINATION, whoever they are."""
 import ipaddress
 import socket
 import struct
@@ -23,12 +23,18 @@ def headers(source, dest):
     return b"\x08\0" + head[:10] + struct.pack("!H", checksum(head)) + head[12:]
 
 
+def datagram(source, dest):
+    def head(total):
+        return struct.pack("!HHHH", 4000, 53, 26, total) + bytes(18)
+    return head(checksum(source.packed + dest.packed + struct.pack("!II", 26, 17) + head(0)))
+
+
 def main():
     device, mac, source, dest = sys.argv[1:]
-    head = headers(ipaddress.ip_address(source), ipaddress.ip_address(dest))
+    source, dest = ipaddress.ip_address(source), ipaddress.ip_address(dest)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
         sock.bind((device, 0))
-        sock.send(bytes.fromhex(mac.replace(":", "")) + SENDER + head + struct.pack("!HHHH", 4000, 53, 26, 0) + bytes(18))
+        sock.send(bytes.fromhex(mac.replace(":", "")) + SENDER + headers(source, dest) + datagram(source, dest))
 
 
 main()

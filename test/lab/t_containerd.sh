@@ -256,7 +256,7 @@ bad_function_ports()
 		echo "a sandbox with a wrong annotation runs"
 		return 1
 	}
-	expect_match "error" "function-ports is 'Bridge': expected Bridged, Inline, Routed or Tap" "$said"
+	expect_match "error" "function-ports is 'Bridge': expected Bridged, Inline, Routed, Tap or End" "$said"
 	wait_for 10 nothing_left
 }
 

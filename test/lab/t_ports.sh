@@ -8,6 +8,7 @@ set -euo pipefail
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 
 PORTS=networking.monokube.io/function-ports
+END_ADDRESS=networking.monokube.io/function-address END_ROUTES=networking.monokube.io/function-routes
 MODE_PREFIX=06:4d
 
 # host_end POD SIDE: the device of a port on node1
@@ -107,6 +108,32 @@ tap()
 	expect_eq "ports of a removed tap" 0 "$(on node1 ip -o link show type veth | grep -c 'tap@' || true)"
 }
 
+# One port with an address. A datagram into it reaches the pod's server, whose answer leaves by it: node1
+# counts and drops that. All other traffic uses the pod's own interface.
+end()
+{
+	local before said
+	lab pod node1 end --annotation $PORTS=End --annotation "$END_ADDRESS=$TO/$(by_family 24 64)" \
+		--annotation "$END_ROUTES=$(by_family 192.0.2.0/24 2001:db8:1::/64)" >/dev/null
+	expect_eq "ports" end "$(on end ls /sys/class/net | grep -vxE 'lo|eth0')"
+	expect_eq "addresses" "$TO" "$(on end ip -j addr show end | jq -r '.[].addr_info[].local')"
+	expect_match "MTU" "mtu $(on node1 jq -r '.plugins[0].mtu' /etc/cni/net.d/10-monokube.conflist) " "$(on end ip link show end)"
+	serve end end --udp 53
+	before=$(dropped)
+	frame "$(host_end end end)" "$(on end cat /sys/class/net/end/address)"
+	wait_for 5 dropped_since "$before" 1
+	expect_eq "neighbours" PERMANENT "$(on end ip -j neigh show dev end | jq -r '.[].state[]')"
+	before=$(dropped)
+	expect_eq "by the port" timeout "$(ask end udp "$(with_port "$FROM" 53)" --timeout 0.5 || true)"
+	dropped_since "$before" 1
+	ask end udp "$(with_port "$SERVER" 5300)" >/dev/null
+	said=$(lab pod node1 wrong --annotation $PORTS=End --annotation "$END_ADDRESS=$TO/$(by_family 24 64)" \
+		--annotation "$END_ROUTES=$(by_family 0.0.0.0/0 ::/0)" 2>&1) && return 1
+	expect_match "error" "the pod has a route to $(by_family 0.0.0.0/0 ::/0) by its interface 'eth0' already" "$said"
+	lab rm end
+	expect_eq "ports of a removed end" 0 "$(on node1 ip -o link show type veth | grep -c 'end@' || true)"
+}
+
 no_agent()
 {
 	lab agent kill node1
@@ -152,7 +179,7 @@ wrong_annotation()
 {
 	local said
 	said=$(lab pod node1 wrong --annotation $PORTS=Bridge 2>&1) && return 1
-	expect_match "error" "function-ports is 'Bridge': expected Bridged, Inline, Routed or Tap" "$said"
+	expect_match "error" "function-ports is 'Bridge': expected Bridged, Inline, Routed, Tap or End" "$said"
 	expect_eq "ports" 6 "$(on node1 ip -o link show type veth | grep -ci "$MODE_PREFIX:0[123]:0[01]:00:01")"
 }
 
@@ -173,6 +200,7 @@ check "Bridged: nftables' family bridge sees and drops frames" bridged
 check "Inline: a program moves frames between ports with own names" inline
 check "Routed: the pod's kernel forwards; nftables sees packets; own connections use eth0" routed
 check "Tap: one port for copies" tap
+check "End: one port with an address and routes; own connections use eth0" end
 check "no agent: ports are made, work and are removed" no_agent
 check "a program that others removed from a port is back" program_is_back
 check "whatever a function sends is counted and dropped" hostile

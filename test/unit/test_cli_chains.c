@@ -362,6 +362,10 @@ START_TEST(test_check)
 	check_output_lacks(1, "leaves checksums unfinished", "check");
 	fx_ok(mk_nl_link_change(fx.nl, ifindex, &down, &fx.err));
 	check_output(1, "mkport of inspection/firewall-1@inside is down", "check");
+	ifindex = put_port("mkend", "eth9", MK_PORT_END, "shop/client@end");
+	check_output_lacks(1, "mkend of shop/client@end has MTU", "check");
+	fx_ok(mk_nl_link_change(fx.nl, ifindex, &large, &fx.err));
+	check_output(1, "mkend of shop/client@end has MTU 65535, expected 1450", "check");
 	put_port("mkinline", "eth8", MK_PORT_INLINE, "lab/strange@lan0");
 	check_output(1, "mkinline of lab/strange@lan0 leaves checksums unfinished", "check");
 	check_output(1, "note   ports         lab/strange has ports, but no label", "check");

@@ -19,6 +19,15 @@ static struct mk_error err;
 #define NAMES(names)	  "\"networking.monokube.io/function-interfaces\":\"" names "\""
 #define FUNCTION(members) ",\"function\":{" members "}"
 
+/* Mode End: annotations, and a definition's members. */
+#define ADDRESS(address) "\"networking.monokube.io/function-address\":\"" address "\""
+#define ROUTES(routes)	 "\"networking.monokube.io/function-routes\":\"" routes "\""
+#define END(more)	 ANNOTATIONS(PORTS("End") "," ADDRESS("10.9.0.1/24") more)
+#define END_MEMBERS	 "\"port\":\"end\",\"mode\":\"End\""
+#define END_ADDRESS	 END_MEMBERS ",\"address\":[\"10.9.0.1/24\"]"
+#define EIGHT \
+	"10.0.0.0/8,10.0.0.0/8,10.0.0.0/8,10.0.0.0/8,10.0.0.0/8,10.0.0.0/8,10.0.0.0/8,10.0.0.0/8"
+
 /* ---- what a configuration says --------------------------------------------------------------- */
 
 static const struct {
@@ -39,7 +48,7 @@ static const struct {
 	{ "chain is free without a bridge", ANNOTATIONS(PORTS("Inline") "," NAMES("chain,b")),
 	  "2 chain b", false },
 	{ "small letters", ANNOTATIONS(PORTS("bridged")),
-	  "function-ports is 'bridged': expected Bridged, Inline, Routed or Tap", true },
+	  "function-ports is 'bridged': expected Bridged, Inline, Routed, Tap or End", true },
 	{ "empty", ANNOTATIONS(PORTS("")), "function-ports is ''", true },
 	{ "Tap", ANNOTATIONS(PORTS("Tap")), "4 inside ", false },
 	{ "Tap, own name", ANNOTATIONS(PORTS("Tap") "," NAMES("copies")), "4 copies ", false },
@@ -77,9 +86,94 @@ static const struct {
 	  "function.mode is 'x'", true },
 	{ "a definition without mode", FUNCTION("\"port\":\"inside\""),
 	  "expected an object with the strings port and mode", true },
+	{ "End", END(""), "5 end  10.9.0.1/24", false },
+	{ "End, all of it",
+	  ANNOTATIONS(PORTS("End") "," NAMES("up0") "," ADDRESS(
+		  "fd00:9::1/64,10.9.0.1/32") "," ROUTES("10.9.1.7/24,fd00:a::/32,0.0.0.0/0")),
+	  "5 up0  10.9.0.1/32 fd00:9::1/64 > 10.9.1.0/24 fd00:a::/32 0.0.0.0/0", false },
+	{ "End, /31 has two hosts", ANNOTATIONS(PORTS("End") "," ADDRESS("10.9.0.0/31")),
+	  "5 end  10.9.0.0/31", false },
+	{ "End, 32 routes", END("," ROUTES(EIGHT "," EIGHT "," EIGHT "," EIGHT)), NULL, false },
+	{ "End, 33 routes", END("," ROUTES(EIGHT "," EIGHT "," EIGHT "," EIGHT ",10.1.0.0/16")),
+	  "function-routes has '10.1.0.0/16': expected at most 32", true },
+	{ "End, two names", END("," NAMES("a,b")), "is 'a,b': expected for mode End one name",
+	  true },
+	{ "End without an address", ANNOTATIONS(PORTS("End")),
+	  "mode End needs annotation networking.monokube.io/function-address", true },
+	{ "End, no prefix", ANNOTATIONS(PORTS("End") "," ADDRESS("10.9.0.1")),
+	  "function-address has '10.9.0.1': expected a host's address with its prefix", true },
+	{ "End, a range", ANNOTATIONS(PORTS("End") "," ADDRESS("10.9.0.0/24")), "'10.9.0.0/24'",
+	  true },
+	{ "End, a range of IPv6", ANNOTATIONS(PORTS("End") "," ADDRESS("fd00::/64")), "'fd00::/64'",
+	  true },
+	{ "End, multicast", ANNOTATIONS(PORTS("End") "," ADDRESS("224.0.0.1/32")), "'224.0.0.1/32'",
+	  true },
+	{ "End, link-local", ANNOTATIONS(PORTS("End") "," ADDRESS("fe80::1/64")), "'fe80::1/64'",
+	  true },
+	{ "End, the next hop", ANNOTATIONS(PORTS("End") "," ADDRESS("169.254.77.2/32")),
+	  "'169.254.77.2/32'", true },
+	{ "End, a blank", ANNOTATIONS(PORTS("End") "," ADDRESS("10.9.0.1/24, fd00::1/64")),
+	  "' fd00::1/64'", true },
+	{ "End, a comma too many", ANNOTATIONS(PORTS("End") "," ADDRESS("10.9.0.1/24,")), "has ''",
+	  true },
+	{ "End, two addresses", ANNOTATIONS(PORTS("End") "," ADDRESS("10.9.0.1/24,10.9.0.2/24")),
+	  "has '10.9.0.2/24': expected one address of each family", true },
+	{ "End, a word as route", END("," ROUTES("10.9.1.0/24,all")),
+	  "function-routes has 'all': expected a range", true },
+	{ "End, a route without an address", END("," ROUTES("fd00::/64")),
+	  "has 'fd00::/64': expected a range of a family that the end has an address of", true },
+	{ "an address without End", ANNOTATIONS(PORTS("Tap") "," ADDRESS("10.9.0.1/24")),
+	  "annotation networking.monokube.io/function-address is set without mode End", true },
+	{ "routes without End", ANNOTATIONS(PORTS("Inline") "," ROUTES("10.9.1.0/24")),
+	  "function-routes is set without mode End", true },
+	{ "an address alone", ANNOTATIONS(ADDRESS("10.9.0.1/24")), "is set without mode End",
+	  true },
+	{ "a definition: an end", FUNCTION(END_ADDRESS), "5 eth0  alone 10.9.0.1/24", false },
+	{ "a definition: an end, all of it",
+	  FUNCTION(END_MEMBERS ",\"address\":[\"10.9.0.1/24\",\"fd00:9::1/64\"],"
+			       "\"routes\":[\"10.9.1.0/24\",\"fd00:a::/64\"]"),
+	  "5 eth0  alone 10.9.0.1/24 fd00:9::1/64 > 10.9.1.0/24 fd00:a::/64", false },
+	{ "a definition: an end inside",
+	  FUNCTION("\"port\":\"inside\",\"mode\":\"End\",\"address\":[\"10.9.0.1/24\"]"),
+	  "function.port is 'inside': expected end, the only port of mode End", true },
+	{ "a definition: a port end", FUNCTION("\"port\":\"end\",\"mode\":\"Inline\""),
+	  "function.port is 'end': expected inside or outside", true },
+	{ "a definition: an end without an address", FUNCTION(END_MEMBERS),
+	  "mode End needs function.address", true },
+	{ "a definition: an address that is no list",
+	  FUNCTION(END_MEMBERS ",\"address\":\"10.9.0.1/24\""),
+	  "function.address has '10.9.0.1/24': expected a list of strings", true },
+	{ "a definition: an empty list", FUNCTION(END_MEMBERS ",\"address\":[]"),
+	  "expected a list of strings", true },
+	{ "a definition: a null", FUNCTION(END_MEMBERS ",\"address\":null"),
+	  "expected a list of strings", true },
+	{ "a definition: a number", FUNCTION(END_ADDRESS ",\"routes\":[7]"),
+	  "function.routes has '7': expected strings", true },
+	{ "a definition: an empty item", FUNCTION(END_ADDRESS ",\"routes\":[null]"),
+	  "expected strings", true },
+	{ "a definition: routes without End",
+	  FUNCTION("\"port\":\"inside\",\"mode\":\"Tap\",\"routes\":[\"10.9.1.0/24\"]"),
+	  "function.routes is set without mode End", true },
 	{ "a definition that is a word", ",\"function\":\"inside\"", "function is \"inside\"",
 	  true },
 };
+
+/* " ADDRESS.. > ROUTE.." */
+static const char *end_text(const struct mk_cni_end *end, char *text, size_t size)
+{
+	char cidr[MK_CIDR_STRLEN];
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (end->addresses[i].ip.family)
+			used += (size_t)snprintf(text + used, size - used, " %s",
+						 mk_cidr_format(&end->addresses[i], cidr));
+	for (size_t i = 0; i < end->route_count; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : " > ",
+					 mk_cidr_format(&end->routes[i], cidr));
+	return text;
+}
 
 START_TEST(test_config)
 {
@@ -87,19 +181,20 @@ START_TEST(test_config)
 	struct mk_cni_function function;
 	struct mk_cni_failure failure = { 0 };
 	const char *row = configs[_i].name;
-	char input[1024], text[80];
+	char input[1024], text[1024], end[512];
 	int ret;
 
 	snprintf(input, sizeof(input), "{\"cniVersion\":\"1.0.0\",\"name\":\"n\"%s}",
 		 configs[_i].fields);
 	ck_assert_int_eq(mk_cni_conf_parse(&conf, input, strlen(input), &failure), 0);
 	ret = mk_cni_function_read(&function, &conf, "eth0", &failure);
-	snprintf(text, sizeof(text), "%d %s %s%s", (int)function.mode,
+	snprintf(text, sizeof(text), "%d %s %s%s%s", (int)function.mode,
 		 function.names[MK_PORT_INSIDE], function.names[MK_PORT_OUTSIDE],
-		 function.is_alone ? " alone" : "");
+		 function.is_alone ? " alone" : "", end_text(&function.end, end, sizeof(end)));
 	if (!configs[_i].fails) {
 		ck_assert_msg(ret == 0, "%s: %s", row, failure.cause.text);
-		ck_assert_msg(strcmp(text, configs[_i].text) == 0, "%s: %s", row, text);
+		ck_assert_msg(!configs[_i].text || strcmp(text, configs[_i].text) == 0, "%s: %s",
+			      row, text);
 		return;
 	}
 	ck_assert_msg(ret < 0 && failure.code == MK_CNI_INVALID_CONFIG, "%s: accepted", row);
@@ -209,6 +304,82 @@ START_TEST(test_tap)
 }
 END_TEST
 
+START_TEST(test_end)
+{
+	new_netns("a");
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0",
+			   END("," ROUTES("10.9.1.0/24,10.9.2.0/23"))) == 0,
+		      "%s", answer);
+	ck_assert_int_eq(ports(), 1);
+	inside("a", "ip link show end | grep 'mtu 1450 .*state UP'");
+	inside("a", "ip -4 addr show end | grep 'inet 10.9.0.1/32'");
+	inside("a", "sh -c '! ip -6 addr show end | grep inet6'");
+	inside("a",
+	       "ip neigh show dev end | grep '169.254.77.2 lladdr 06:4d:05:00:00:01 PERMANENT'");
+	inside("a", "ip route get 10.9.0.2 | grep 'via 169.254.77.2 dev end src 10.9.0.1'");
+	inside("a", "ip route get 10.9.1.9 | grep 'via 169.254.77.2 dev end src 10.9.0.1'");
+	inside("a", "ip route get 10.9.3.9 | grep 'via 169.254.77.2 dev end src 10.9.0.1'");
+	/* all else uses its own interface */
+	inside("a", "ip route get 10.9.4.9 | grep 'dev eth0 src 10.244.1.2'");
+	inside("a", "sh -c 'test $(ip route show dev end | wc -l) = 3'");
+	ck_assert_ptr_nonnull(strstr(answer, "\"name\":\"end\",\"mac\":\"06:4d:05:00:00:02\""));
+	ck_assert_ptr_null(strstr(answer, "10.9.0.1"));
+	on_host("tc filter show dev " HOST_END("0") " ingress | grep sfc_port");
+	ck_assert_int_eq(call("DEL", "a", netns_path("a"), "1.1.0", ""), 0);
+	ck_assert_int_eq(ports(), 0);
+	inside("a", "sh -c '! ip link show end'");
+}
+END_TEST
+
+/* A host's address without a range, and no route: the end answers only what others begin. */
+START_TEST(test_end_without_routes)
+{
+	new_netns("a");
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0",
+			   ANNOTATIONS(PORTS("End") "," ADDRESS("10.9.0.1/32"))) == 0,
+		      "%s", answer);
+	inside("a", "ip -4 addr show end | grep 'inet 10.9.0.1/32'");
+	inside("a", "sh -c 'test -z \"$(ip route show dev end)\"'");
+}
+END_TEST
+
+/* What the pod routes already stays as it is. */
+static const struct {
+	const char *fields, *text;
+} routes_taken[] = {
+	{ END("," ROUTES("10.9.1.0/24,0.0.0.0/0")),
+	  "the pod has a route to 0.0.0.0/0 by its interface 'eth0' already" },
+	{ END("," ROUTES("10.244.0.0/16")), "a route to 10.244.0.0/16 by its interface 'eth0'" },
+	{ ANNOTATIONS(PORTS("End") "," ADDRESS("10.244.1.77/24")), "a route to 10.244.1.0/24" },
+	{ END("," ROUTES("198.51.100.0/24")),
+	  "a route to 198.51.100.0/24 by its interface 'net1'" },
+	{ ANNOTATIONS(PORTS("End") "," ADDRESS("10.9.0.1/24,fd00:9::1/64")),
+	  "the pod has no address of IPv6, so its end cannot have fd00:9::1/64" },
+};
+
+START_TEST(test_end_in_the_way)
+{
+	new_netns("a");
+	inside("a", "ip link add net1 up type bridge");
+	inside("a", "ip route add 198.51.100.0/24 dev net1");
+	ck_fails(call("ADD", "a", netns_path("a"), "1.1.0", routes_taken[_i].fields), 7,
+		 routes_taken[_i].text);
+	ck_assert_int_eq(ports(), 0);
+	ck_exist(0);
+}
+END_TEST
+
+/* A runtime that was killed between ADD and its answer asks again. */
+START_TEST(test_end_again)
+{
+	new_netns("a");
+	ck_assert_int_eq(call("ADD", "a", netns_path("a"), "1.1.0", END("")), 0);
+	inside("a", "ip link del eth0");
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0", END("")) == 0, "%s", answer);
+	ck_assert_int_eq(ports(), 1);
+}
+END_TEST
+
 #define V6                                                                          \
 	",\"podCIDR\":\"fd00:10:244:1::/64\",\"clusterCIDR\":\"fd00:10:244::/48\"," \
 	"\"vtepCIDR\":\"fd4d:4b00:12::/64\""
@@ -228,6 +399,29 @@ START_TEST(test_routed_ipv6)
 	inside("a",
 	       "ip route get 2001:db8::7 from 2001:db8:1::1 iif outside | grep 'via fe80::4d02 dev inside'");
 	inside("a", "ip route get 2001:db8::7 | grep 'dev eth0 .*src fd00:10:244:1::2'");
+}
+END_TEST
+
+START_TEST(test_end_ipv6)
+{
+	new_netns("a");
+	ck_fails(call("ADD", "a", netns_path("a"), "1.1.0",
+		      V6 ANNOTATIONS(PORTS("End") "," ADDRESS("fd00:9::1/64,10.9.0.1/24"))),
+		 7, "the pod has no address of IPv4, so its end cannot have 10.9.0.1/24");
+	ck_fails(call("ADD", "a", netns_path("a"), "1.1.0",
+		      V6 ANNOTATIONS(PORTS("End") "," ADDRESS("fd00:9::1/64") "," ROUTES("::/0"))),
+		 7, "the pod has a route to ::/0 by its interface 'eth0' already");
+	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0",
+			   V6 ANNOTATIONS(PORTS("End") "," ADDRESS("fd00:9::1/64") "," ROUTES(
+				   "fd00:a::/48"))) == 0,
+		      "%s", answer);
+	inside("a", "ip -6 addr show end | grep 'inet6 fd00:9::1/128 .*nodad'");
+	inside("a", "sh -c 'test $(ip -6 addr show end | grep -c inet6) = 1'");
+	inside("a",
+	       "ip -6 neigh show dev end | grep 'fe80::4d02 lladdr 06:4d:05:00:00:01 PERMANENT'");
+	inside("a", "ip route get fd00:9::2 | grep 'via fe80::4d02 dev end .*src fd00:9::1'");
+	inside("a", "ip route get fd00:a::9 | grep 'via fe80::4d02 dev end .*src fd00:9::1'");
+	inside("a", "ip route get 2001:db8::7 | grep 'dev eth0 .*src fd00:10:244:1::'");
 }
 END_TEST
 
@@ -306,7 +500,7 @@ static int note_port(void *ctx, const struct mk_link *link)
 	return 0;
 }
 
-/* The agent uses the ports as replica 5. A tap's port is that of both sides. */
+/* The agent uses the ports as replica 5. The port of a tap or an end is that of both sides. */
 static struct port_numbers use_ports(sa_family_t family)
 {
 	cleanup_nl struct mk_nl *nl = mk_nl_open(&err);
@@ -360,6 +554,8 @@ static const struct {
 	{ ANNOTATIONS(PORTS("Inline")), "GC", "", ",\"cni.dev/valid-attachments\":[]" },
 	{ ANNOTATIONS(PORTS("Tap")), "DEL", "a", "" },
 	{ ANNOTATIONS(PORTS("Tap")), "GC", "", ",\"cni.dev/valid-attachments\":[]" },
+	{ END(""), "DEL", "a", "" },
+	{ END(""), "GC", "", ",\"cni.dev/valid-attachments\":[]" },
 };
 
 START_TEST(test_chains_forget)
@@ -436,13 +632,38 @@ static const struct {
 	{ "Tap", "a", "ip link del inside", "port 'inside' has no interface" },
 	{ "Tap", "a", "ip link set inside mtu 1450", "has MTU 1450, expected 65535" },
 	{ "Tap", "", "tc qdisc del dev " HOST_END("0") " clsact", "program 'sfc_port' is not" },
+	{ "End", "a", "ip link del end", "port 'end' has no interface 'end'" },
+	{ "End", "a", "ip link set end mtu 1400", "'end' has MTU 1400, expected 1450" },
+	{ "End", "a", "ip link set end down", "interface 'end' is down" },
+	{ "End", "a", "sh -c 'ip addr del 10.9.0.1/32 dev end'",
+	  "address 10.9.0.1/32 is missing on interface 'end'" },
+	{ "End", "a", "ip neigh del 169.254.77.2 dev end",
+	  "permanent neighbour 169.254.77.2 is missing or wrong on interface 'end'" },
+	{ "End", "a", "ip neigh replace 169.254.77.2 lladdr 02:00:00:00:00:01 dev end",
+	  "permanent neighbour 169.254.77.2 is missing or wrong on interface 'end'" },
+	{ "End", "a",
+	  "ip neigh replace 169.254.77.2 lladdr 06:4d:05:00:00:01 nud reachable dev end",
+	  "permanent neighbour 169.254.77.2 is missing or wrong on interface 'end'" },
+	{ "End", "a", "ip route del 10.9.0.0/24",
+	  "route to 10.9.0.0/24 via 169.254.77.2 is missing on interface 'end'" },
+	{ "End", "a", "ip route replace 10.9.1.0/24 dev end",
+	  "route to 10.9.1.0/24 via 169.254.77.2 is missing on interface 'end'" },
+	{ "End", "", "tc qdisc del dev " HOST_END("0") " clsact", "program 'sfc_port' is not" },
 };
+
+static void fields_of_mode(const char *mode, char *fields, size_t size)
+{
+	if (strcmp(mode, "End") == 0)
+		snprintf(fields, size, "%s", END("," ROUTES("10.9.1.0/24")));
+	else
+		snprintf(fields, size, ANNOTATIONS(PORTS("%s")), mode);
+}
 
 START_TEST(test_check)
 {
-	char fields[256], both[sizeof(answer) + 512];
+	char fields[512], both[sizeof(answer) + sizeof(fields) + 32];
 
-	snprintf(fields, sizeof(fields), ANNOTATIONS(PORTS("%s")), breaks[_i].mode);
+	fields_of_mode(breaks[_i].mode, fields, sizeof(fields));
 	new_netns("a");
 	ck_assert_msg(call("ADD", "a", netns_path("a"), "1.1.0", fields) == 0, "%s", answer);
 	snprintf(both, sizeof(both), "%s,\"prevResult\":%s", fields, answer);
@@ -535,6 +756,42 @@ START_TEST(test_definition_of_tap)
 }
 END_TEST
 
+#define END_MORE ",\"address\":[\"10.9.0.1/24\"],\"routes\":[\"10.9.1.0/24\"]"
+
+static int end_verb(const char *verb, const char *more)
+{
+	char fields[sizeof(answer) + 256];
+	int ret;
+
+	snprintf(fields, sizeof(fields), FUNCTION(END_MEMBERS END_MORE) "%s", more);
+	cni_ifname = "up0";
+	ret = call(verb, "a", netns_path("a"), "1.1.0", fields);
+	cni_ifname = "eth0";
+	return ret;
+}
+
+/* An end is one definition. */
+START_TEST(test_definition_of_end)
+{
+	char before[sizeof(answer) + 32];
+
+	new_netns("a");
+	add("a");
+	ck_assert_msg(end_verb("ADD", "") == 0, "%s", answer);
+	ck_assert_int_eq(ports(), 1);
+	inside("a", "ip route get 10.9.1.9 | grep 'via 169.254.77.2 dev up0 src 10.9.0.1'");
+	snprintf(before, sizeof(before), ",\"prevResult\":%s", answer);
+	ck_assert_msg(end_verb("CHECK", before) == 0, "%s", answer);
+	ck_fails(end_verb("ADD", ""), 7, "the pod has a device 'up0' of kind 'veth' already");
+	ck_assert_int_eq(ports(), 1);
+	inside("a", "ip route del 10.9.1.0/24");
+	ck_fails(end_verb("CHECK", before), 102, "route to 10.9.1.0/24");
+	ck_assert_int_eq(end_verb("DEL", ""), 0);
+	ck_assert_int_eq(ports(), 0);
+	ck_exist(1);
+}
+END_TEST
+
 START_TEST(test_definition_alone)
 {
 	new_netns("a");
@@ -555,6 +812,15 @@ START_TEST(test_both_ways)
 }
 END_TEST
 
+START_TEST(test_end_both_ways)
+{
+	new_netns("a");
+	ck_assert_int_eq(call("ADD", "a", netns_path("a"), "1.1.0", END("")), 0);
+	ck_fails(end_verb("ADD", ""), 7, "the pod has a port 'end' already");
+	ck_assert_int_eq(ports(), 1);
+}
+END_TEST
+
 UNIT_SUITE("cni_function")
 {
 	TCase *tc = tcase_create("configuration");
@@ -566,6 +832,10 @@ UNIT_SUITE("cni_function")
 	tcase_add_test(tc, test_inline);
 	tcase_add_test(tc, test_routed);
 	tcase_add_test(tc, test_tap);
+	tcase_add_test(tc, test_end);
+	tcase_add_test(tc, test_end_without_routes);
+	tcase_add_loop_test(tc, test_end_in_the_way, 0, MK_ARRAY_SIZE(routes_taken));
+	tcase_add_test(tc, test_end_again);
 	tcase_add_test(tc, test_del);
 	tcase_add_test(tc, test_taken);
 	tcase_add_test(tc, test_bridge_taken);
@@ -574,6 +844,8 @@ UNIT_SUITE("cni_function")
 	tcase_add_test(tc, test_gc);
 	tcase_add_test(tc, test_definitions);
 	tcase_add_test(tc, test_definition_of_tap);
+	tcase_add_test(tc, test_definition_of_end);
+	tcase_add_test(tc, test_end_both_ways);
 	tcase_add_test(tc, test_definition_alone);
 	tcase_add_test(tc, test_both_ways);
 	tcase_add_test(tc, test_number_again);
@@ -582,4 +854,5 @@ UNIT_SUITE("cni_function")
 	tcase_add_loop_test(tc, test_chains_forget, 0, MK_ARRAY_SIZE(removals));
 	tc = cni_case_of(suite, "IPv6", NODE_IPV6);
 	tcase_add_test(tc, test_routed_ipv6);
+	tcase_add_test(tc, test_end_ipv6);
 }

@@ -24,7 +24,8 @@ struct ports {
 
 static uint32_t wanted_mtu_bytes(const struct mk_view *view, enum mk_port_mode mode)
 {
-	return mode == MK_PORT_INLINE ? view->links.set.overlay_mtu_bytes : MK_POD_DEVICE_MTU_BYTES;
+	return mk_port_has_overlay_mtu(mode) ? view->links.set.overlay_mtu_bytes
+					     : MK_POD_DEVICE_MTU_BYTES;
 }
 
 static void check_device(struct mk_checking *checking, const struct mk_link *link,

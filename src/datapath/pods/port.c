@@ -27,6 +27,11 @@ struct mk_mac mk_port_mac(enum mk_port_mode mode, enum mk_port_side side, bool i
 				} };
 }
 
+bool mk_port_has_overlay_mtu(enum mk_port_mode mode)
+{
+	return mode == MK_PORT_INLINE || mode == MK_PORT_END;
+}
+
 bool mk_port_of(const struct mk_link *link, enum mk_port_mode *mode, enum mk_port_side *side)
 {
 	const uint8_t *byte = link->mac.byte;

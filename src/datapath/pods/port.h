@@ -15,6 +15,9 @@ enum mk_port_side { MK_PORT_INSIDE, MK_PORT_OUTSIDE, MK_PORT_SIDES };
  * Routed. */
 struct mk_mac mk_port_mac(enum mk_port_mode mode, enum mk_port_side side, bool is_host_end);
 
+/* Do the devices of a port have the overlay's MTU? Otherwise they have the largest. */
+bool mk_port_has_overlay_mtu(enum mk_port_mode mode);
+
 /* Is the device the host's end of a port? Then *@mode and *@side (NULL: not wanted) say which. */
 bool mk_port_of(const struct mk_link *link, enum mk_port_mode *mode, enum mk_port_side *side);
 

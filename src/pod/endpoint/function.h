@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/pod/endpoint/function.h - the ports of function pods (service function chains). A function
  * pod has two ports beside its interface: `inside`, towards the pods whose traffic a chain takes,
- * and `outside`. A tap has only `inside`. A port is a veth pair with the program `sfc_port` on the
- * host's end.
+ * and `outside`. A tap has only `inside`. A pod of an end has one port, and addresses on it. A port
+ * is a veth pair with the program `sfc_port` on the host's end.
  *
  * The devices are the only record of a port. The name of a host's end says whose port it is and
  * which side it has, and its MAC address says the mode. So DEL, GC and repair read no file. */
@@ -17,10 +17,20 @@
 #include "pod/endpoint/endpoint.h"
 #include "pod/request/conf.h"
 
+/* Mode End: the addresses of the port, and which ranges are reached by it. */
+#define MK_CNI_END_ROUTES 32
+struct mk_cni_end {
+	struct mk_cidr addresses[MK_FAMILIES]; /* by mk_family_index(); AF_UNSPEC: none */
+	struct mk_cidr routes[MK_CNI_END_ROUTES]; /* beside the ranges of the addresses */
+	size_t route_count;
+};
+
 /* The ports that a configuration asks for. */
 struct mk_cni_function {
 	enum mk_port_mode mode; /* MK_PORT_NONE: no ports */
-	char names[MK_PORT_SIDES][IFNAMSIZ]; /* in the pod; "": not this port */
+	/* in the pod; "": not this port. Modes Tap and End have only MK_PORT_INSIDE. */
+	char names[MK_PORT_SIDES][IFNAMSIZ];
+	struct mk_cni_end end; /* mode End */
 	bool is_alone; /* the configuration makes only this port, and no address (Multus) */
 };
 
@@ -42,9 +52,9 @@ struct mk_cni_port_site {
 	const struct mk_ip *ips; /* the pod's, MK_FAMILIES; AF_UNSPEC: none */
 };
 
-/* Make the ports, the host's ends last. A name that is taken, or ports that exist already, are the
- * error MK_CNI_INVALID_CONFIG. A failure leaves
- * ports for mk_cni_endpoint_remove(). */
+/* Make the ports, the host's ends last. A name or a route that is taken, or ports that exist
+ * already, are the error MK_CNI_INVALID_CONFIG. A failure leaves ports for
+ * mk_cni_endpoint_remove(). */
 mk_must_check int mk_cni_ports_make(const struct mk_cni_port_site *site,
 				    const struct mk_cni_function *function,
 				    struct mk_cni_failure *failure);

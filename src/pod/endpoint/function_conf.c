@@ -15,10 +15,8 @@
 static const char invalid[] = "invalid ports of a function pod";
 
 static const char *const mode_names[MK_PORT_MODES] = {
-	[MK_PORT_BRIDGED] = "Bridged",
-	[MK_PORT_INLINE] = "Inline",
-	[MK_PORT_ROUTED] = "Routed",
-	[MK_PORT_TAP] = "Tap",
+	[MK_PORT_BRIDGED] = "Bridged", [MK_PORT_INLINE] = "Inline", [MK_PORT_ROUTED] = "Routed",
+	[MK_PORT_TAP] = "Tap",	       [MK_PORT_END] = "End",
 };
 
 static const char *const side_names[MK_PORT_SIDES] = {
@@ -26,13 +24,12 @@ static const char *const side_names[MK_PORT_SIDES] = {
 	[MK_PORT_OUTSIDE] = "outside",
 };
 
-const char *port_side_name(enum mk_port_side side)
+const char *port_title(enum mk_port_mode mode, enum mk_port_side side)
 {
-	return side_names[side];
+	return mode == MK_PORT_END ? "end" : side_names[side];
 }
 
-/* Names are compared exactly, unlike those of a runtime's own members. */
-static const char *text_of(json_object *object, const char *name)
+const char *function_text(json_object *object, const char *name)
 {
 	json_object *value;
 
@@ -45,14 +42,15 @@ static const char *text_of(json_object *object, const char *name)
 static int read_mode(struct mk_cni_function *function, const char *where, const char *text,
 		     struct mk_cni_failure *failure)
 {
-	for (int mode = MK_PORT_BRIDGED; mode <= MK_PORT_TAP; mode++) {
+	for (int mode = MK_PORT_BRIDGED; mode < MK_PORT_MODES; mode++) {
 		if (strcmp(text, mode_names[mode]) == 0) {
 			function->mode = (enum mk_port_mode)mode;
 			return 0;
 		}
 	}
 	return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, invalid,
-			    "%s is '%.64s': expected Bridged, Inline, Routed or Tap", where, text);
+			    "%s is '%.64s': expected Bridged, Inline, Routed, Tap or End", where,
+			    text);
 }
 
 /* The kernel's rules for names of devices (dev_valid_name() in net/core/dev.c). */
@@ -74,21 +72,26 @@ static bool is_taken(const struct mk_cni_function *function, const char *name, c
 	       (function->mode == MK_PORT_BRIDGED && strcmp(name, MK_PORT_BRIDGE) == 0);
 }
 
-/* A tap has only the port inside. */
+/* A tap or an end has only the port inside. */
 static size_t count_ports(enum mk_port_mode mode)
 {
-	return mode == MK_PORT_TAP ? 1 : MK_PORT_SIDES;
+	return mode == MK_PORT_TAP || mode == MK_PORT_END ? 1 : MK_PORT_SIDES;
 }
 
 static int bad_names(const struct mk_cni_function *function, const char *text,
 		     struct mk_cni_failure *failure)
 {
+	if (count_ports(function->mode) == 1)
+		return mk_cni_failf(
+			failure, MK_CNI_INVALID_CONFIG, invalid,
+			"annotation " INTERFACES
+			" is '%.64s': expected for mode %s one name of a device that the pod does not have",
+			text, mode_names[function->mode]);
 	return mk_cni_failf(
 		failure, MK_CNI_INVALID_CONFIG, invalid,
-		"annotation " INTERFACES " is '%.64s': expected %s that the pod does not have",
-		text,
-		function->mode == MK_PORT_TAP ? "for mode Tap one name of a device"
-					      : "two different names of devices, INSIDE,OUTSIDE,");
+		"annotation " INTERFACES
+		" is '%.64s': expected two different names of devices, INSIDE,OUTSIDE, that the pod does not have",
+		text);
 }
 
 static int read_names(struct mk_cni_function *function, const char *text, const char *ifname,
@@ -114,29 +117,45 @@ static int read_names(struct mk_cni_function *function, const char *text, const 
 		       : 0;
 }
 
+static const char *default_names(enum mk_port_mode mode)
+{
+	if (count_ports(mode) == MK_PORT_SIDES)
+		return "inside,outside";
+	return port_title(mode, MK_PORT_INSIDE);
+}
+
 static int read_annotations(struct mk_cni_function *function, json_object *annotations,
 			    const char *ifname, struct mk_cni_failure *failure)
 {
-	const char *mode = text_of(annotations, PORTS), *names = text_of(annotations, INTERFACES);
+	const char *mode = function_text(annotations, PORTS);
+	const char *names = function_text(annotations, INTERFACES);
 
 	if (!mode && names)
 		return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, invalid,
 				    "annotation " INTERFACES " is set without " PORTS
 				    ": set both, or remove it");
 	if (!mode)
-		return 0;
+		return end_read_annotations(function, annotations, failure);
 	if (read_mode(function, "annotation " PORTS, mode, failure) < 0)
 		return -1;
-	if (!names)
-		names = function->mode == MK_PORT_TAP ? "inside" : "inside,outside";
-	return read_names(function, names, ifname, failure);
+	if (read_names(function, names ?: default_names(function->mode), ifname, failure) < 0)
+		return -1;
+	return end_read_annotations(function, annotations, failure);
+}
+
+static const char *expected_ports(enum mk_port_mode mode)
+{
+	if (count_ports(mode) == MK_PORT_SIDES)
+		return "inside or outside";
+	return mode == MK_PORT_TAP ? "inside, the only port of mode Tap"
+				   : "end, the only port of mode End";
 }
 
 /* One port: {"port": "inside", "mode": "Inline"}. CNI_IFNAME is its name. */
 static int read_one(struct mk_cni_function *function, json_object *object, const char *ifname,
 		    struct mk_cni_failure *failure)
 {
-	const char *port = text_of(object, "port"), *mode = text_of(object, "mode");
+	const char *port = function_text(object, "port"), *mode = function_text(object, "mode");
 
 	function->is_alone = true;
 	if (!port || !mode)
@@ -147,15 +166,14 @@ static int read_one(struct mk_cni_function *function, json_object *object, const
 	if (read_mode(function, "function.mode", mode, failure) < 0)
 		return -1;
 	for (size_t side = 0; side < count_ports(function->mode); side++) {
-		if (strcmp(port, side_names[side]) == 0) {
+		if (strcmp(port, port_title(function->mode, (enum mk_port_side)side)) == 0) {
 			snprintf(function->names[side], IFNAMSIZ, "%s", ifname);
-			return 0;
+			return end_read_members(function, object, failure);
 		}
 	}
 	return mk_cni_failf(failure, MK_CNI_INVALID_CONFIG, invalid,
 			    "function.port is '%.64s': expected %s", port,
-			    function->mode == MK_PORT_TAP ? "inside, the only port of mode Tap"
-							  : "inside or outside");
+			    expected_ports(function->mode));
 }
 
 int mk_cni_function_read(struct mk_cni_function *function, const struct mk_cni_conf *conf,

@@ -110,9 +110,12 @@ static int join_bridge(const struct port_making *port, struct mk_error *err)
 
 static int configure(const struct port_making *port, struct mk_error *err)
 {
+	const bool is_silent = port->mode == MK_PORT_END ? !end_has_family(port, AF_INET6)
+							 : port->mode != MK_PORT_ROUTED ||
+								   !port_has_family(port, AF_INET6);
 	int ret = 0;
 
-	if (port->mode != MK_PORT_ROUTED || !port_has_family(port, AF_INET6))
+	if (is_silent)
 		ret = silence(port, port->name, err);
 	if (ret < 0)
 		return ret;
@@ -121,6 +124,8 @@ static int configure(const struct port_making *port, struct mk_error *err)
 		return join_bridge(port, err);
 	case MK_PORT_ROUTED:
 		return port_route(port, err);
+	case MK_PORT_END:
+		return end_set(port, err);
 	default:
 		return set_up(port, port->pod_ifindex, 0, err);
 	}
@@ -129,10 +134,11 @@ static int configure(const struct port_making *port, struct mk_error *err)
 /* ---- the pair, the host's end ---------------------------------------------------------------- */
 
 /* A program that moves frames (AF_PACKET) gets them as they are: none may be larger than the wire
- * allows, or have an unfinished checksum. */
+ * allows, or have an unfinished checksum. An end sends what such a program can take. */
 uint32_t port_mtu_bytes(const struct port_making *port)
 {
-	return port->mode == MK_PORT_INLINE ? port->site->conf->mtu_bytes : MK_POD_DEVICE_MTU_BYTES;
+	return mk_port_has_overlay_mtu(port->mode) ? port->site->conf->mtu_bytes
+						   : MK_POD_DEVICE_MTU_BYTES;
 }
 
 static int add_pair(const struct port_making *port, struct mk_error *err)
@@ -161,7 +167,7 @@ static int name_is_taken(const struct port_making *port, struct mk_cni_failure *
 	return mk_cni_failf(
 		failure, MK_CNI_INVALID_CONFIG, invalid,
 		"the pod has a port '%s' already (host side '%s'): use annotations or network definitions, not both",
-		port_side_name(port->side), port->host_name);
+		port_title(port->mode, port->side), port->host_name);
 }
 
 static int make_pair(struct port_making *port, struct mk_cni_failure *failure)
@@ -213,6 +219,7 @@ bool port_begin(struct port_making *port, const struct mk_cni_port_site *site,
 		.mode = function->mode,
 		.side = (enum mk_port_side)side,
 		.name = function->names[side],
+		.end = &function->end,
 	};
 	cni_port_name(site->node->veth_prefix, site->container_id, site->ifname, port->side,
 		      port->host_name);
@@ -221,6 +228,8 @@ bool port_begin(struct port_making *port, const struct mk_cni_port_site *site,
 
 static int make_port(struct port_making *port, struct mk_cni_failure *failure)
 {
+	if (port->mode == MK_PORT_END && end_fits(port, failure) < 0)
+		return -1;
 	if (make_pair(port, failure) < 0)
 		return -1;
 	if (configure(port, &failure->cause) < 0 || connect_host(port, &failure->cause) < 0)

@@ -134,15 +134,12 @@ static int set_forwarding(const struct port_making *port, sa_family_t family, st
 	return ret ?: accept_other_ways(port, port->name, err);
 }
 
-/* Before the device is up: then it gets no link-local address of the kernel. */
-static int prepare_ipv6(const struct port_making *port, struct mk_error *err)
+int port_prepare_ipv6(const struct port_making *port, struct mk_error *err)
 {
 	const struct mk_link_change quiet = { .no_link_local = true };
 	char path[128];
 	int ret;
 
-	if (!port_has_family(port, AF_INET6))
-		return 0;
 	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", port->name);
 	ret = port_sysctl(port, path, "0", err);
 	return ret ?: mk_nl_link_change(port->site->pod_nl, port->pod_ifindex, &quiet, err);
@@ -151,7 +148,7 @@ static int prepare_ipv6(const struct port_making *port, struct mk_error *err)
 int port_route(const struct port_making *port, struct mk_error *err)
 {
 	const struct mk_link_change up = { .set_flags = IFF_UP };
-	int ret = prepare_ipv6(port, err);
+	int ret = port_has_family(port, AF_INET6) ? port_prepare_ipv6(port, err) : 0;
 
 	ret = ret ?: mk_nl_link_change(port->site->pod_nl, port->pod_ifindex, &up, err);
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {

@@ -57,7 +57,7 @@ pod_bind()
 
 lab_pod()
 {
-	local node=$1 name=$2 options list id uid netns pod result
+	local node=$1 name=$2 options args list id uid netns pod result
 	shift 2
 	need_node "$node"
 	[[ $name =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ && ! $name =~ ^(world|underlay|api)$ ]] && ! is_node "$name" ||
@@ -69,10 +69,13 @@ lab_pod()
 	uid=$(cat /proc/sys/kernel/random/uuid)
 	pod=$(jq -r .namespace <<<"$options")/$name/$uid
 	pod_bind "$name" "$node" "$uid" "$options"
+	# Multus does not pass annotations on to the cluster's network
+	args=$(jq -c '.args | if ."io.kubernetes.cri.pod-annotations"."k8s.v1.cni.cncf.io/networks"
+		then del(."io.kubernetes.cri.pod-annotations") else . end' <<<"$options")
 	netns=$(netns_of "$name")
 	ip netns add "$netns"
 	ip -n "$netns" link set lo up
-	if ! result=$(cni_add "$node" "$id" "/run/netns/$netns" "$pod" "$list" "$(jq -c .args <<<"$options")"); then
+	if ! result=$(cni_add "$node" "$id" "/run/netns/$netns" "$pod" "$list" "$args"); then
 		cni_del "$node" "$id" "/run/netns/$netns" "$pod" "$list" '{}' '' || true
 		netns_down "$netns"
 		rm -f "$LAB_DIR/bound/$name.json"
