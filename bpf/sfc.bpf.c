@@ -150,6 +150,49 @@ int sfc_tap(struct __sk_buff *skb)
 	return from_function(skb, &ctx, &pkt, &port, NULL);
 }
 
+/* ---- sfc_answer: what sessions learn of answers ---------------------------------------------- */
+
+/* Note the answer in @session, the server's entry, as the programs before the chain would. To note
+ * one twice changes nothing. Its own `replied` says that an answer has been noted here. */
+static __always_inline void note_answer(struct __sk_buff *skb, const struct packet *pkt,
+					struct mk_session *session)
+{
+	struct mk_session *forward;
+	struct mk_tuple key;
+
+	session_mark(skb, SERVICE_SESSIONS, session, pkt);
+	if (session->stage || session->replied || pkt->tcp_flags & MK_TCP_RST)
+		return;
+	session_peer_key(&key, session);
+	forward = bpf_map_lookup_elem(&sessions, &key);
+	if (!forward)
+		forward = bpf_map_lookup_elem(&sessions_young, &key);
+	if (!forward || (pkt->l4 == MK_L4_TCP &&
+			 session_note_sequence(skb, pkt, session, forward) && !forward->replied))
+		return;
+	forward->replied = 1;
+	session->replied = 1;
+}
+
+SEC("tc")
+int sfc_answer(struct __sk_buff *skb)
+{
+	struct scratch *room = scratch_of_this_cpu();
+	struct mk_session *session;
+	struct chain_ctx ctx;
+	struct packet pkt;
+	int ret = chain_packet(skb, &ctx, &pkt);
+
+	if (ret != MK_GO_ON || !room)
+		return drop(skb, ctx.hook, MK_DROP_TRUNCATED, &pkt.tuple);
+	session = bpf_map_lookup_elem(&sessions, &room->outer);
+	if (!session)
+		session = bpf_map_lookup_elem(&sessions_young, &room->outer);
+	if (session)
+		note_answer(skb, &pkt, session);
+	return leave_chain(skb, &ctx, &pkt);
+}
+
 /* ---- sfc_port: from a function --------------------------------------------------------------- */
 
 /* A frame that a function sends through has the pod's MAC addresses, not those of this device. For

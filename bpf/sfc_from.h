@@ -25,6 +25,7 @@ static __always_inline void forget_packet(struct packet *pkt, struct chain_ctx *
 
 /* ---- the flow -------------------------------------------------------------------------------- */
 
+/* hit->completed: does the session know of an answer? */
 static __always_inline int read_session(const struct mk_tuple *key, struct session_hit *hit)
 {
 	struct mk_session *session = bpf_map_lookup_elem(&sessions, key);
@@ -32,7 +33,10 @@ static __always_inline int read_session(const struct mk_tuple *key, struct sessi
 
 	if (!session)
 		session = bpf_map_lookup_elem(&sessions_young, key);
-	return session ? session_read(session, hit, &created_ns) : -1;
+	if (!session)
+		return -1;
+	hit->completed = session->stage | session->replied;
+	return session_read(session, hit, &created_ns);
 }
 
 /* Find the flow of a packet that a function has sent with @tuple. Sets the ends of the flow and
@@ -196,10 +200,21 @@ static __always_inline int resume(struct __sk_buff *skb, struct chain_ctx *ctx,
 	return chain_next(skb, ctx, pkt, MK_PROG_SFC_OPEN);
 }
 
-/* The packet has passed its last function, and @pkt is what its receiver gets. */
+/* Can the answer @pkt be news for its session? A function may have made it, as a proxy does: then
+ * only functions' programs see it. */
+static __always_inline int is_news(const struct packet *pkt, const struct session_hit *hit)
+{
+	int ends = pkt->tcp_flags & (MK_TCP_FIN | MK_TCP_RST);
+
+	return forgotten(!hit->completed | ends, hit->policy_seen);
+}
+
+/* The packet has passed its last function, and @pkt is what its receiver gets. @sent: its tuple as
+ * functions see it. */
 static __always_inline int leave_last(struct __sk_buff *skb, struct chain_ctx *ctx,
-				      const struct packet *pkt, const struct scratch *room,
-				      const struct session_hit *hit, int forward)
+				      const struct packet *pkt, struct scratch *room,
+				      const struct session_hit *hit, const struct mk_tuple *sent,
+				      int forward)
 {
 	if (!forward)
 		ctx->flags |= hit->flags & CHAIN_OF_SESSION;
@@ -207,6 +222,10 @@ static __always_inline int leave_last(struct __sk_buff *skb, struct chain_ctx *c
 		ctx->flags |= CHAIN_TRANSLATED;
 	if (forward && !mk_addr_eq(&room->flow.client, &pkt->tuple.saddr))
 		ctx->flags |= CHAIN_NEW_SOURCE;
+	if (!forward && pkt->l4 != MK_L4_ICMP_ERROR && is_news(pkt, hit)) {
+		room->outer = *sent;
+		return chain_next(skb, ctx, pkt, MK_PROG_SFC_ANSWER);
+	}
 	return leave_chain(skb, ctx, pkt);
 }
 
@@ -233,7 +252,7 @@ static __always_inline int go_on_at(struct __sk_buff *skb, struct chain_ctx *ctx
 	forget_packet(pkt, ctx, room->flow.port);
 	if (lost)
 		return resume(skb, ctx, pkt, room, hit, sent, path, forward);
-	return leave_last(skb, ctx, pkt, room, hit, forward);
+	return leave_last(skb, ctx, pkt, room, hit, sent, forward);
 }
 
 /* Find the path of the packet's flow. Sets @tuple, @hit, *@forward and the ends of the flow.

@@ -44,6 +44,7 @@ enum mk_prog {
 	MK_PROG_SFC_OPEN, /* choose the path of a flow that chains take */
 	MK_PROG_SFC_SESSION, /* like MK_PROG_OPEN for a new flow with a path; then MK_PROG_SFC */
 	MK_PROG_SFC_TAP, /* a copy of the packet to a tap; then what follows in the path */
+	MK_PROG_SFC_ANSWER, /* an answer that leaves a chain, for its session */
 	MK_PROG_COUNT
 };
 

@@ -236,6 +236,30 @@ static void expire_sessions(void)
 	fixture_empty("sessions_young");
 }
 
+/* How many sessions are established, and how many directions have ended? */
+static void count_stages(unsigned *established, unsigned *ended)
+{
+	int fd = fixture_map("sessions");
+	struct mk_session session;
+	struct mk_tuple key;
+
+	*established = *ended = 0;
+	for (void *last = NULL; row_next_key(fd, last, &key) == 0; last = &key) {
+		CHECK(row_lookup(fd, &key, &session) == 0, "no session");
+		*established += session.stage == MK_SESSION_OPEN;
+		*ended += session.fin != 0;
+	}
+}
+
+static void line_established(const char *words)
+{
+	unsigned want, want_ended, established, ended;
+
+	CHECK(sscanf(words, "%u ended %u", &want, &want_ended) == 2, "bad line");
+	count_stages(&established, &ended);
+	CHECK(established == want && ended == want_ended, "%u, ended %u", established, ended);
+}
+
 static void line_off(void)
 {
 	const struct mk_policy_state off = { .listed = MK_POLICY_LISTED_SOME };
@@ -700,6 +724,8 @@ bool chains_line(const char *word, char *rest)
 		put_device(0);
 	else if (strcmp(word, "answer") == 0)
 		line_answer(rest);
+	else if (strcmp(word, "established") == 0)
+		line_established(rest);
 	else if (strcmp(word, "expire") == 0)
 		expire_sessions();
 	else if (strcmp(word, "both") == 0)

@@ -24,6 +24,7 @@
  *	lose-paths			they are lost
  *	fill-paths			no further one fits
  *	collide				each key of map sfc_paths has another path, but the last one probed
+ *	established N ended M		TCP: N entries of the table are established, M have had a FIN
  *	expire				all sessions end
  *	both of 40 flows		of A's flows to R each of replicas 1 and 2 gets some
  *	off				no pod has a set any more

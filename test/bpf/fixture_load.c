@@ -76,7 +76,7 @@ void fixture_fill_chain(void)
 		{ MK_PROG_OPEN, "open" },	  { MK_PROG_NDP, "ndp" },
 		{ MK_PROG_POLICY, "policy" },	  { MK_PROG_SFC, "sfc" },
 		{ MK_PROG_SFC_OPEN, "sfc_open" }, { MK_PROG_SFC_SESSION, "sfc_session" },
-		{ MK_PROG_SFC_TAP, "sfc_tap" },
+		{ MK_PROG_SFC_TAP, "sfc_tap" },	  { MK_PROG_SFC_ANSWER, "sfc_answer" },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {

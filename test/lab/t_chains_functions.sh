@@ -215,8 +215,17 @@ haproxy_tproxy()
 	expect_eq "whom the server sees" "server $CLIENT $port" "$(ask client tcp "$(to_server)" --from "$(with_port "$CLIENT" $port)" | cut -d ' ' -f 1-3)"
 	ask client tcp "$(to_server)" --size 1000 --want 60000
 	wait_for 10 grep -q "$CLIENT.*:$port .*all/asked" "$TMP/haproxy.log"
+	hold_open "$(to_server)" "$TMP/proxied"
+	say_more "$TMP/proxied" 2
+	wait_for 5 established proxy-1
+	exec 6>&-
+	wait_for 10 closed proxy-1
 	lab rm proxy-1
 }
+# The function answers the client: both directions of the client's session show it.
+of_state() { on node1 "$MK_BIN" sessions -o json | jq -e --arg via "$1" --arg state "$2" 'any(.[]; .via == $via and .state == $state)' >/dev/null; }
+established() { of_state "$1" established; }
+closed() { of_state "$1" closed && ! established "$1"; }
 
 # squid answers as the server, and asks it by the pod's own interface, as another client
 squid_config()

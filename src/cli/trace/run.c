@@ -360,8 +360,8 @@ static void choose_programs(struct mk_object *object, const char *entry)
 {
 	static const char *const chain[] = { "router",	    "elb",	"open",	       "policy",
 					     "sfc",	    "sfc_open", "sfc_session", "sfc_port",
-					     "sfc_overlay", "sfc_tap",	"nat",	       "error",
-					     "ndp" };
+					     "sfc_overlay", "sfc_tap",	"sfc_answer",  "nat",
+					     "error",	    "ndp" };
 
 	for (size_t i = 0; i < mk_object_program_count(object); i++) {
 		const char *name = mk_programs[i].name;
