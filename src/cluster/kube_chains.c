@@ -113,7 +113,8 @@ static json_object *status_json(const struct mk_chain_status *status)
 			 of->name, of->ready, of->total);
 	}
 	json_object_object_add(json, "functions", functions);
-	add_text(json, "summary", summary);
+	/* Not "": kube-apiserver 1.20, built by Go 1.19, takes that for null and refuses it. */
+	json_object_object_add(json, "summary", *summary ? json_object_new_string(summary) : NULL);
 	json_object_array_add(conditions, condition("Accepted", &status->accepted));
 	json_object_array_add(conditions, condition("Ready", &status->ready));
 	json_object_object_add(json, "conditions", conditions);
@@ -355,7 +356,9 @@ static void say_refused(struct kube_chains *chains, const struct kube_chain *cha
 {
 	const char *remedy =
 		status == 404 ? "if the chain exists, apply chains.yaml again"
-			      : "does the ClusterRole allow patch on servicefunctionchains/status?";
+		: status == 422
+			? "the resource does not allow it; apply the chains.yaml of this version"
+			: "does the ClusterRole allow patch on servicefunctionchains/status?";
 
 	if (!chains->refused)
 		mk_log_warn("chain %s: the API server refuses its status (HTTP status %d): %s",

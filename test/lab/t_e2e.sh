@@ -28,7 +28,7 @@ all_paths()
 wrong_options()
 {
 	local out
-	for option in "--set no" "--set noSuch=1" "--image" "--nonsense"; do
+	for option in "--set no" "--set noSuch=1" "--image" "--nonsense" "--chains"; do
 		# shellcheck disable=SC2086 # two words
 		out=$("$HERE/../e2e/run" $option 2>&1) && return 1
 		expect_match "$option" "^e2e: .*${option%% *}" "$out"

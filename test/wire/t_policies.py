@@ -395,6 +395,7 @@ def status_of_a_bad_chain():
         expect("reason", accepted["reason"], "Invalid")
         expect("field and value", "spec.traffic.peers[0].ipBlock.cidr" in accepted["message"] and "1::2::3/64" in accepted["message"], True)
         expect("Ready of " + name, conditions(server, name)["Ready"]["reason"], ready)
+    expect("no summary of new", "summary" in chain_of(server, "new")["status"], False)
     server.patch(ONE_CHAIN % "out", {"spec": {"traffic": {"peers": None}}})
     wait("accepted again", lambda: conditions(server)["Accepted"]["status"] == "True")
 
@@ -439,7 +440,7 @@ def not_ready():
 
 
 def refused_status():
-    """conflicts, a server that is away and an old ClusterRole: written when it works, with one line that has the remedy"""
+    """conflicts, a server that is away, an old ClusterRole or resource: written when it works, with one line that has the remedy"""
     server = Server()
     only_own_node(server)
     add_chain(server, "out")
@@ -459,6 +460,11 @@ def refused_status():
     client.wants("s")
     ready_is(server, "AllServing", "more")
     expect("lines of the log", client.said().count("refuses its status"), 1)
+    server.faults({"match": {"method": "PATCH", "target": "/servicefunctionchains/"}, "status": 422, "times": 1000})
+    client = start(server, "p")
+    holds(client, "chain shop/out 0 fw", "chain shop/more 0 fw")
+    client.wants("b")
+    client.logs("apply the chains.yaml of this version")
 
 
 def annotate(server, name, **annotations):

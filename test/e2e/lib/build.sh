@@ -9,15 +9,20 @@ GO=golang-1.19
 KUBERNETES_VERSION=v1.20.2 # of the source, whose own name for it is a commit's
 KUBERNETES=(kubectl kubelet kube-apiserver kube-controller-manager kube-scheduler)
 PACKAGES=(etcd-server containerd runc)
+FIREWALL_IMAGE=registry.example/nft:1 # as manifests/examples/chains.yaml names it
+IDS_IMAGE=registry.example/suricata:7 # too
 POD_IMAGE=docker.io/library/python:3-slim # as test/e2e/run names it
 PAUSE_IMAGE=k8s.gcr.io/pause:3.2 # as Kubernetes names it
 KUBERNETES_AT=k8s.io/kubernetes
+REFLECT=github.com/modern-go/reflect2 # a module that the source bears a copy of
+REFLECT_PACKAGE=golang-github-modern-go-reflect2-dev
 
 # The build's own apt, with source packages
 open_suite()
 {
 	[[ ! -s $CACHE/$SUITE/apt/opened ]] || return 0
 	write_sources $SUITE deb deb-src
+	echo "deb [signed-by=$KEYRING] $MIRROR/debian $SUITE-backports main" >>"$CACHE/$SUITE/apt/sources.list" # suricata
 	apt_for $SUITE apt-get -qq update
 	date >"$CACHE/$SUITE/apt/opened"
 }
@@ -35,7 +40,19 @@ fetch_kubernetes()
 		dpkg-deb -x "$package" ../go
 	done
 	tar -xf kubernetes_*.orig.tar.* -C "../path/src/$KUBERNETES_AT" --strip-components=1
+	renew_reflect
 	touch ../fetched
+}
+
+# The copy of the source is older than Go 1.18: with it, kube-apiserver ends at the first object of
+# a CustomResourceDefinition. Debian's package has the repaired version.
+renew_reflect()
+{
+	local copy=../path/src/$KUBERNETES_AT/vendor/$REFLECT
+	apt_for $SUITE apt-get -qq download $REFLECT_PACKAGE
+	dpkg-deb -x "$REFLECT_PACKAGE"_*.deb ../reflect
+	rm -rf "$copy"
+	cp -r "../reflect/usr/share/gocode/src/$REFLECT" "$copy"
 }
 
 # In the source, with its own Go and nothing of the machine's
@@ -169,6 +186,21 @@ build_python()
 	"$HERE/lib/image" --name $POD_IMAGE --archive "$CACHE/python.tar" "$files" /usr/bin/python3
 }
 
+# The images of manifests/examples/chains.yaml
+build_functions()
+{
+	local files=$CACHE/images
+	[[ -s $CACHE/nft.tar ]] || {
+		unpack_into "$files/nft" nftables dash coreutils
+		ln -sf dash "$files/nft/bin/sh"
+		"$HERE/lib/image" --name $FIREWALL_IMAGE --archive "$CACHE/nft.tar" "$files/nft" /bin/sh
+	}
+	[[ -s $CACHE/suricata.tar ]] || {
+		unpack_into "$files/suricata" -t $SUITE-backports suricata
+		"$HERE/lib/image" --name $IDS_IMAGE --archive "$CACHE/suricata.tar" "$files/suricata" /usr/bin/suricata
+	}
+}
+
 build_all()
 {
 	mkdir -p "$CACHE/bin"
@@ -179,6 +211,7 @@ build_all()
 	fetch_packages
 	build_pause
 	build_python
+	build_functions
 	rm -rf "$CACHE/images"
 }
 

@@ -93,7 +93,7 @@ in_machine()
 import_images()
 {
 	local image
-	for image in "$CACHE/pause.tar" "$CACHE/python.tar" "$ROOT/build/monokube-image.tar"; do
+	for image in "$CACHE"/{pause,python,nft,suricata}.tar "$ROOT/build/monokube-image.tar"; do
 		in_machine "$1" ctr -n k8s.io images import - <"$image" >/dev/null
 	done
 }
