@@ -10,6 +10,7 @@
 #
 # At the outside address one port has a server. The next one has none: its connections are refused
 # if they get there, and get no answer if the firewall drops them.
+# shellcheck disable=SC2154 # firewall_mode, function_image, ids_image, outsides: flags of `run`
 
 FUNCTIONS=$NAMESPACE-inspection FREE=$NAMESPACE-free
 CRD=servicefunctionchains.networking.monokube.io
