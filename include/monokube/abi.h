@@ -75,7 +75,7 @@ enum mk_entry {
 #define MK_ABI_VERSION 2 /* `make ENLARGED=1`: a made-up later version, for test/lab/t_upgrade.sh */
 #endif
 
-#define MK_PROGRAMS_MAX 24
+#define MK_PROGRAMS_MAX 25
 
 /* Map abi, one entry that no program uses: which version made the tables. Without this map the
  * version is 0. */
@@ -85,7 +85,6 @@ struct mk_abi {
 	/* Identity of the pinned programs (src/datapath/reuse.c); 0: unknown. */
 	__u64 object_hash, constants_hash;
 	__u32 constants_id; /* id of their map of constants */
-	__u32 pad;
 	__u32 program_ids[MK_PROGRAMS_MAX];
 };
 _Static_assert(sizeof(struct mk_abi) == 152, "map value ABI");
