@@ -65,6 +65,7 @@ struct scratch {
 	struct session_request request; /* open, policy, sfc and sfc_open pass it on */
 	struct policy_flow flow;
 	struct path_choice choice;
+	struct mk_sfc_end_flow end_flow; /* of program `sfc_end` */
 	struct mk_session session, copy; /* on their way into a table */
 	struct mk_session_place place;
 	struct inner_packet inner; /* an ICMP error's translation */

@@ -7,8 +7,6 @@
  * Functions see the real addresses: packets of the client after translation, answers before it. An
  * ICMP error goes as the packets of its direction do. Before `sfc`, `ilb` or `elb` has found and
  * refreshed the session; `sfc_port` only reads it. */
-#include <linux/if_packet.h>
-
 #include "sfc_from.h"
 
 /* ---- sfc: into the chain --------------------------------------------------------------------- */
@@ -195,14 +193,6 @@ int sfc_answer(struct __sk_buff *skb)
 
 /* ---- sfc_port: from a function --------------------------------------------------------------- */
 
-/* A frame that a function sends through has the pod's MAC addresses, not those of this device. For
- * the kernel it is for another host, and a pod behind bpf_redirect_peer() would not get it. */
-static __always_inline void take_over(struct __sk_buff *skb)
-{
-	if (skb->pkt_type != PACKET_HOST)
-		bpf_skb_change_type(skb, PACKET_HOST);
-}
-
 /* Send the packet of @port to the flow's home, another node. The function may have made it longer
  * than what came by the device of chains. */
 static __always_inline int to_home(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -275,11 +265,13 @@ int sfc_port(struct __sk_buff *skb)
 		ret = other_family_next(skb, MK_ENTRY_FUNCTION);
 	if (ret == MK_GO_ON && is_of_link(&pkt))
 		ret = MK_DROP_NEIGHBOUR_DISCOVERY;
-	if (ret == MK_GO_ON && port->mode == MK_PORT_TAP)
+	if (ret == MK_GO_ON && port->mode >= MK_PORT_TAP && !port->chain)
 		ret = MK_DROP_SFC_FORGED;
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	forget_packet(&pkt, &ctx, ifindex);
+	if (port->chain)
+		return chain_next(skb, &ctx, &pkt, MK_PROG_SFC_END);
 	own = own_pod(&pkt, port);
 	if (own)
 		return as_of_pod(skb, &ctx, &pkt, port, own);

@@ -53,6 +53,97 @@ static __always_inline const struct mk_sfc_replica *replica_find(__u32 number)
 	return replica && forgotten(is_usable(replica), replica->back_ms) ? replica : NULL;
 }
 
+/* ---- the choice of replicas ------------------------------------------------------------------ */
+
+/* Slots to look at for usable replicas. After a loss a slot may name the lost one, until the agent
+ * has written the slots again. Each look is a run of the program, so that the verifier walks it
+ * once. */
+#define MK_SFC_PROBES 16
+
+/* Fill the hashes of one chain, whose pod is at the end @pod of the flow. They are the same for the
+ * flow in both directions, and for a flow that the peer begins from the same ports. */
+static __always_inline void fill_hashes(__u32 hash[PATH_HASHES], const struct mk_addr *pod,
+					__be16 pod_port, const struct mk_addr *peer,
+					__be16 peer_port, __u8 proto)
+{
+	struct mk_tuple tuple = { .sport = pod_port, .dport = peer_port, .proto = proto };
+	const struct mk_tuple nothing = { 0 };
+
+	tuple.saddr = *pod;
+	tuple.daddr = *peer;
+	hash[PATH_BY_FLOW] = tuple_hash(&tuple);
+	tuple = nothing;
+	tuple.saddr = *pod;
+	hash[PATH_BY_POD] = tuple_hash(&tuple);
+	tuple = nothing;
+	tuple.daddr = *peer;
+	hash[PATH_BY_PEER] = tuple_hash(&tuple);
+}
+
+static __always_inline __u32 hash_of_place(const __u32 hash[PATH_HASHES], __u8 flags)
+{
+	if (flags & MK_SFC_HASH_POD)
+		return hash[PATH_BY_POD];
+	return hash[flags & MK_SFC_HASH_PEER ? PATH_BY_PEER : PATH_BY_FLOW];
+}
+
+/* Another hash for each further look. */
+static __always_inline void change_hashes(struct path_choice *choice, __u8 look)
+{
+	for (int i = 0; look && i < MK_POLICY_DIRECTIONS * PATH_HASHES; i++) {
+		__u32 *hash = &choice->hash[i / PATH_HASHES][i % PATH_HASHES];
+
+		*hash = hash_finish(*hash + look * 0x9e3779b1);
+	}
+}
+
+/* Choose a replica of function @key. Returns its number, or 0 if none is usable. */
+static __always_inline __u16 choose_replica(struct path_choice *choice, __u32 key, __u32 hash)
+{
+	const struct mk_sfc_function *function = bpf_map_lookup_elem(&sfc_functions, &key);
+	__u32 slot = hash % MK_SFC_SLOTS;
+	__u16 number;
+
+	/* one that user space replaces may be missed for an instant */
+	if (!function)
+		function = bpf_map_lookup_elem(&sfc_functions, &key);
+	if (!function)
+		return 0;
+	asm volatile("" : "+r"(slot)); /* or clang removes the mask */
+	number = function->replica[slot & 1023];
+	if (!number || replica_find(number))
+		return number;
+	choice->misses = 1;
+	return 0;
+}
+_Static_assert(sizeof(((struct mk_sfc_function *)0)->replica) +
+			       sizeof(((struct mk_sfc_function *)0)->pad) ==
+		       1024 * sizeof(__u16),
+	       "the mask keeps the index inside");
+
+/* Has a replica two of the places of a chain? Without branches, which the verifier would follow. */
+static __always_inline __u32 has_twice(const __u16 replica[MK_SFC_FUNCTIONS])
+{
+	__u32 twice = 0;
+
+#pragma clang loop unroll(disable) /* the stack is too small for all at once */
+	for (__u32 i = 0; i < MK_SFC_FUNCTIONS * MK_SFC_FUNCTIONS / 2; i++) {
+		__u32 other = i + 1 + i / MK_SFC_FUNCTIONS;
+		__u32 a = replica[i % MK_SFC_FUNCTIONS], b = replica[other % MK_SFC_FUNCTIONS];
+
+		twice |= ((a ^ b) - 1) & (0 - a); /* the top bit: equal, and not 0 */
+	}
+	return twice >> 31;
+}
+
+/* Did a slot name a replica that is not usable, and are there further slots to look at? */
+static __always_inline int may_look_again(const struct scratch *room)
+{
+	return room->choice.misses && room->flow.look < MK_SFC_PROBES - 1;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
 static __always_inline __u32 place_at(__u32 position, int forward)
 {
 	return (forward ? position : MK_SFC_PATH_FUNCTIONS - 1 - position) &

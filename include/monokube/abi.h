@@ -45,6 +45,7 @@ enum mk_prog {
 	MK_PROG_SFC_SESSION, /* like MK_PROG_OPEN for a new flow with a path; then MK_PROG_SFC */
 	MK_PROG_SFC_TAP, /* a copy of the packet to a tap; then what follows in the path */
 	MK_PROG_SFC_ANSWER, /* an answer that leaves a chain, for its session */
+	MK_PROG_SFC_END, /* a packet of a chain with ends: to the next function, or to the end */
 	MK_PROG_COUNT
 };
 
@@ -719,7 +720,9 @@ _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(80, 188), "rodata ABI");
 	X(SFC_UNAVAILABLE, "no replica of a function of the flow's chain is ready")               \
 	X(SFC_FORGED, "packet of a function pod whose flow does not pass this function")          \
 	X(SFC_REFLECTED, "packet of a function pod on the side from which it came")               \
-	X(SFC_PATHS_FULL, "no free entry for the path of a flow through a chain")
+	X(SFC_PATHS_FULL, "no free entry for the path of a flow through a chain")                 \
+	X(SFC_AMBIGUOUS,                                                                          \
+	  "another replica of the chain's end has this flow: let each use ports of its own")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,

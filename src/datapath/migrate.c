@@ -346,9 +346,10 @@ static int copy(const struct mk_datapath *datapath, const struct mk_migration *m
 
 	if (ret < 0)
 		return ret;
-	/* events in a ring buffer are not worth moving; queue entries are written with the
-	 * sessions */
-	if (from.type == BPF_MAP_TYPE_RINGBUF || from.type == BPF_MAP_TYPE_QUEUE)
+	/* events in a ring buffer and flows of chains with ends are not worth moving; queue entries
+	 * are written with the sessions */
+	if (from.type == BPF_MAP_TYPE_RINGBUF || from.type == BPF_MAP_TYPE_QUEUE ||
+	    from.type == BPF_MAP_TYPE_ARRAY_OF_MAPS)
 		return 0;
 	if (!again)
 		say(migration, &from, &to);

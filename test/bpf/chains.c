@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -19,10 +20,12 @@
 		ck_assert_msg(condition, "%s: %s", policy_line_now(), said_); \
 	} while (0)
 
-#define NUMBERS	   16 /* of chains and of replicas in a row */
-#define PORT	   1u /* the ifindex of test runs */
-#define SFC_DEVICE 77
-#define OWN_VTEP   "10.18.0.1"
+#define NUMBERS		 16 /* of chains and of replicas in a row */
+#define FLOWS_OF_ROW	 512
+#define IPV4_TUPLE_BYTES 16
+#define PORT		 1u /* the ifindex of test runs */
+#define SFC_DEVICE	 77
+#define OWN_VTEP	 "10.18.0.1"
 
 static void put(const char *map, const void *key, const void *value)
 {
@@ -47,12 +50,15 @@ static struct mk_sfc_replica replica_of(__u32 number)
 	return replica;
 }
 
+static __u16 chain_with_ends; /* 0: the row has none */
+
 /* Frames of test runs come by the port of @replica; 0: by no replica's. */
 static void set_port(__u16 replica, __u8 side)
 {
 	const struct mk_sfc_port port = { .replica = replica,
 					  .side = side,
-					  .mode = replica_of(replica).mode };
+					  .mode = replica_of(replica).mode,
+					  .chain = chain_with_ends };
 	const int maps[] = { fixture_map("sfc_ports"), fixture_front_map("sfc_ports") };
 	const __u32 key = PORT;
 
@@ -104,6 +110,7 @@ void chains_start(void)
 		put("sfc_replicas", &i, &no_replica);
 		add_counters(i);
 	}
+	chain_with_ends = 0;
 	set_port(0, 0);
 	put_device(SFC_DEVICE);
 }
@@ -117,6 +124,40 @@ static __u8 place_flags(const char *letters)
 	flags |= strchr(letters, 'p') ? MK_SFC_HASH_POD : 0;
 	flags |= strchr(letters, 'r') ? MK_SFC_HASH_PEER : 0;
 	return flags;
+}
+
+static void put_flows(__u32 chain)
+{
+	const __u32 key_bytes = family_is6() ? sizeof(struct mk_tuple) : IPV4_TUPLE_BYTES;
+	int fd = bpf_map_create(BPF_MAP_TYPE_LRU_HASH, "sfc_end_flow", key_bytes,
+				sizeof(struct mk_sfc_end_flow), FLOWS_OF_ROW, NULL);
+
+	CHECK(fd >= 0 &&
+		      bpf_map_update_elem(fixture_map("sfc_end_flows"), &chain, &fd, BPF_ANY) == 0,
+	      "no map of flows");
+	close(fd);
+}
+
+static void line_ends(const char *words)
+{
+	struct mk_sfc_chain chain;
+	unsigned id, inside, outside;
+
+	CHECK(sscanf(words, "%u %u %u", &id, &inside, &outside) == 3, "bad line");
+	CHECK(row_lookup(fixture_map("sfc_chains"), &id, &chain) == 0, "no chain");
+	chain.end[MK_SFC_INSIDE] = (__u16)inside;
+	chain.end[MK_SFC_OUTSIDE] = (__u16)outside;
+	put("sfc_chains", &id, &chain);
+	if (!chain_with_ends)
+		put_flows(id);
+	chain_with_ends = (__u16)id;
+}
+
+static void line_no_flows(void)
+{
+	const __u32 chain = chain_with_ends;
+
+	CHECK(bpf_map_delete_elem(fixture_map("sfc_end_flows"), &chain) == 0, "no map of flows");
 }
 
 static void line_chain(char *words)
@@ -187,9 +228,12 @@ static void line_replica(const char *words)
 	}
 	replica.mode = mode[0] == 'b'	? MK_PORT_BRIDGED
 		       : mode[0] == 'i' ? MK_PORT_INLINE
+		       : mode[0] == 'e' ? MK_PORT_END
 					: MK_PORT_ROUTED;
 	replica.ifindex[MK_SFC_INSIDE] = 1000 + 2 * id;
 	replica.ifindex[MK_SFC_OUTSIDE] = 1001 + 2 * id;
+	if (strcmp(mode, "end") == 0)
+		replica.ifindex[MK_SFC_OUTSIDE] = replica.ifindex[MK_SFC_INSIDE];
 	if (strcmp(mode, "tap") == 0) {
 		replica.ifindex[MK_SFC_OUTSIDE] = replica.ifindex[MK_SFC_INSIDE];
 		make_tap(&replica, replica.ifindex[MK_SFC_INSIDE]);
@@ -391,6 +435,12 @@ static void check_macs(const struct frame *out, __u32 replica, enum mk_sfc_side 
 	else
 		macs[side == MK_SFC_OUTSIDE] = mac_of_others_pod(pod);
 	fixture_mac("10.244.1.254", macs[side == MK_SFC_INSIDE].byte);
+	if (chain_with_ends) {
+		bool outward = side == MK_SFC_INSIDE && entry.mode != MK_PORT_END;
+
+		macs[outward] = mk_port_mac(MK_PORT_END, MK_PORT_INSIDE, true);
+		macs[!outward] = mk_port_mac(MK_PORT_END, MK_PORT_INSIDE, false);
+	}
 	if (entry.mode == MK_PORT_ROUTED) {
 		macs[0] = mk_port_mac(MK_PORT_ROUTED, (enum mk_port_side)side, true);
 		macs[1] = mk_port_mac(MK_PORT_ROUTED, (enum mk_port_side)side, false);
@@ -698,6 +748,12 @@ bool chains_line(const char *word, char *rest)
 {
 	if (strcmp(word, "chain") == 0)
 		line_chain(rest);
+	else if (strcmp(word, "ends") == 0)
+		line_ends(rest);
+	else if (strcmp(word, "lose-flows") == 0)
+		put_flows(chain_with_ends);
+	else if (strcmp(word, "no-flows") == 0)
+		line_no_flows();
 	else if (strcmp(word, "function") == 0)
 		line_function(rest);
 	else if (strcmp(word, "replica") == 0)

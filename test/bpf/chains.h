@@ -4,8 +4,13 @@
  *	chain N [leaves] FUNCTION ..	an entry of map sfc_chains. FUNCTION: a number, then letters:
  *					s Skip, k onLoss Drop, p hashBy Pod, r hashBy Peer. `absent`:
 					it is not in the map
+ *	ends N INSIDE OUTSIDE		chain N has ends: keys in map sfc_functions. Ports of replicas are
+ *					of it from now on
+ *	lose-flows			the flows of the chain with ends are lost
+ *	no-flows			.. and so is their map
  *	function N REPLICA ..		which replicas new flows get, by turns of slots; none: no entry
- *	replica N MODE [lost]		an entry of map sfc_replicas; MODE: bridged, inline, routed, tap
+ *	replica N MODE [lost]		an entry of map sfc_replicas; MODE: bridged, inline, routed,
+ *					tap, end
  *	replica N on VTEP [lost|tap]	.. of a replica on another node
  *	address N 10.244.1.3		the address of the replica's own pod
  *	gone N				DEL of the replica's pod: no devices any more
@@ -37,7 +42,8 @@
  * A replica's PLACE is the low 3 bits of its place in the path. A table of a set with `+N`: its
  * verdicts that allow are of chain N, as rule N. More OUTCOMES:
  *
- *	into N SIDE ADDRESS [FLOW]	into the replica, in a frame of the wire of the pod ADDRESS
+ *	into N SIDE ADDRESS [FLOW]	into the replica, in a frame of the wire of the pod ADDRESS, or
+ *					of the ends, if its chain has some
  *	same M				into the replica of all packets of mark M
  *	to VTEP N SIDE PLACE [FLOW]	to the replica, on the node of VTEP
  *	home VTEP N SIDE [FLOW]		from the replica, to the home of its flow

@@ -77,6 +77,7 @@ void fixture_fill_chain(void)
 		{ MK_PROG_POLICY, "policy" },	  { MK_PROG_SFC, "sfc" },
 		{ MK_PROG_SFC_OPEN, "sfc_open" }, { MK_PROG_SFC_SESSION, "sfc_session" },
 		{ MK_PROG_SFC_TAP, "sfc_tap" },	  { MK_PROG_SFC_ANSWER, "sfc_answer" },
+		{ MK_PROG_SFC_END, "sfc_end" },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {

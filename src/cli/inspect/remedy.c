@@ -73,6 +73,8 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"the function sends packets back on the side from which they came: does it reject, or mirror?",
 	[MK_DROP_SFC_PATHS_FULL] =
 		"too many combinations of replicas are in use: fewer replicas, or functions, of one chain",
+	[MK_DROP_SFC_AMBIGUOUS] =
+		"replicas of an end have the same address: give each its own range of source ports (net.ipv4.ip_local_port_range), and no fixed ones",
 	[MK_DROP_FORGED_ERROR] =
 		"ICMP errors are forged: check what the pod runs, or who can reach the uplink",
 };

@@ -34,6 +34,7 @@ const struct mk_program mk_programs[] = {
 	{ .name = "sfc_session" },
 	{ .name = "sfc_tap" },
 	{ .name = "sfc_answer" },
+	{ .name = "sfc_end" },
 	{ .name = "nat" },
 	{ .name = "error" },
 	{ .name = "hold" },
@@ -53,6 +54,7 @@ static const char *const chain_programs[] = {
 	[MK_PROG_POLICY] = "policy",	 [MK_PROG_SFC] = "sfc",
 	[MK_PROG_SFC_OPEN] = "sfc_open", [MK_PROG_SFC_SESSION] = "sfc_session",
 	[MK_PROG_SFC_TAP] = "sfc_tap",	 [MK_PROG_SFC_ANSWER] = "sfc_answer",
+	[MK_PROG_SFC_END] = "sfc_end",
 };
 
 const char *const mk_entry_programs[] = {

@@ -19,6 +19,7 @@ void list_maps_to_create(const struct bpf_object *object, struct maps_to_create 
 	bpf_object__for_each_map(map, object)
 	{
 		if (bpf_map__fd(map) < 0 && !bpf_map__is_internal(map) &&
+		    bpf_map__type(map) != BPF_MAP_TYPE_ARRAY_OF_MAPS &&
 		    list->count < MAPS_TO_CREATE_MAX)
 			list->map[list->count++] = map;
 	}
