@@ -98,7 +98,7 @@ static json_object *status_json(const struct mk_chain_status *status)
 {
 	json_object *json = json_object_new_object(), *functions = json_object_new_array(),
 		    *conditions = json_object_new_array();
-	char summary[MK_SFC_FUNCTIONS * 96] = "";
+	char summary[(MK_SFC_FUNCTIONS + MK_SFC_SIDES) * 96] = "";
 
 	for (size_t i = 0; i < status->function_count; i++) {
 		const struct mk_chain_function_status *of = &status->functions[i];

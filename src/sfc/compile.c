@@ -27,65 +27,10 @@ struct compiling {
 	struct wanted wanted[MK_SFC_FUNCTIONS_ALL]; /* by hash */
 	size_t wanted_count;
 	uint16_t serving[MK_SFC_FUNCTIONS_ALL]; /* replicas that are ready and stay, by group */
+	struct sfc_joined joined[MK_SFC_FUNCTIONS_ALL]; /* by group */
 };
 
-/* ---- chains ---------------------------------------------------------------------------------- */
-
-/* Returns false if there are too many functions. */
-static bool take_functions(struct mk_sfc *sfc, const struct mk_sfc_chain_object *chain,
-			   struct mk_sfc_chain *row)
-{
-	for (size_t i = 0; i < chain->function_count; i++) {
-		uint64_t hash = sfc_function_hash(chain->namespace_, chain->functions[i].name,
-						  chain->functions[i].is_tap,
-						  chain->functions[i].local_weight);
-		uint16_t number = numbers_take(&sfc->functions, hash);
-
-		row->place[i] = (struct mk_sfc_place){ .function = number,
-						       .flags = chain->functions[i].flags };
-		if (!number)
-			return false;
-	}
-	return true;
-}
-
-static void compile_chain(struct mk_sfc *sfc, struct mk_sfc_chain_object *chain)
-{
-	struct mk_sfc_chain row = {
-		.uid_hash = sfc_hash(chain->uid, NULL),
-		.leaves_open_flows = chain->leaves_open_flows,
-	};
-
-	chain->number =
-		take_functions(sfc, chain, &row) ? numbers_take(&sfc->chains, row.uid_hash) : 0;
-	if (chain->number)
-		sfc->chain_rows[chain->number] = row;
-}
-
-/* Paths may still name a chain that is gone. Its functions stay as long. */
-static void keep_functions(struct mk_sfc *sfc)
-{
-	for (size_t i = 1; i < sfc->chains.used; i++) {
-		const struct mk_sfc_place *place = sfc->chain_rows[i].place;
-
-		for (size_t at = 0; sfc->chains.of[i].hash && at < MK_SFC_FUNCTIONS; at++)
-			if (place[at].function < sfc->functions.used &&
-			    sfc->functions.of[place[at].function].hash)
-				sfc->functions.of[place[at].function].seen = true;
-	}
-}
-
-static void compile_chains(struct mk_sfc *sfc, struct mk_sfc_chain_object *chains, size_t count,
-			   uint64_t now_ns)
-{
-	numbers_begin(&sfc->chains);
-	numbers_begin(&sfc->functions);
-	for (size_t i = 0; i < count; i++)
-		compile_chain(sfc, &chains[i]);
-	keep_functions(sfc);
-	numbers_end(&sfc->chains, now_ns);
-	numbers_end(&sfc->functions, now_ns);
-}
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static int compare_wanted(const void *left, const void *right)
 {
@@ -96,6 +41,7 @@ static int compare_wanted(const void *left, const void *right)
 
 static void find_groups(struct compiling *in)
 {
+	struct sfc_joined joined[MK_SFC_FUNCTIONS_ALL] = { 0 };
 	const struct numbers *functions = &in->sfc->functions;
 	uint16_t group = 0;
 
@@ -104,10 +50,12 @@ static void find_groups(struct compiling *in)
 			in->wanted[in->wanted_count++] =
 				(struct wanted){ .hash = functions->of[i].hash, .number = i };
 	qsort(in->wanted, in->wanted_count, sizeof(*in->wanted), compare_wanted);
+	sfc_find_joined(in->sfc, joined);
 	for (size_t i = 0; i < in->wanted_count; i++) {
 		if (i == 0 || sfc_group(in->wanted[i].hash) != sfc_group(in->wanted[i - 1].hash))
 			group++;
 		in->wanted[i].group = group;
+		in->joined[group] = joined[in->wanted[i].number];
 	}
 }
 
@@ -123,20 +71,41 @@ static bool is_tap(const struct mk_sfc_pod_object *pod)
 	return pod->mode == MK_PORT_TAP;
 }
 
-/* 0: no chain names the pod's function, as a tap or as none. */
-static uint16_t find_group(const struct compiling *in, const struct mk_sfc_pod_object *pod,
-			   bool as_tap)
+static bool is_end(const struct mk_sfc_pod_object *pod)
 {
-	uint64_t group = sfc_function_hash(pod->namespace_, pod->function, as_tap, 0);
+	return pod->mode == MK_PORT_END;
+}
+
+/* The kind of the functions that the pod can serve. */
+static uint64_t kind_of(const struct mk_sfc_pod_object *pod)
+{
+	return is_tap(pod) ? MK_SFC_TAP_MASK : is_end(pod) ? KIND_END : 0;
+}
+
+/* 0: no chain names the pod's function as this kind. */
+static uint16_t find_kind(const struct compiling *in, const struct mk_sfc_pod_object *pod,
+			  uint64_t kind)
+{
+	uint64_t group = sfc_function_hash(pod->namespace_, pod->function, kind, 0);
 	const struct wanted *found =
 		bsearch(&group, in->wanted, in->wanted_count, sizeof(*in->wanted), compare_group);
 
-	return found ? found->group : 0;
+	return found && (pod->is_here || !(kind & MK_SFC_HERE_MASK)) ? found->group : 0;
+}
+
+/* The same, but 0 stands for MK_SFC_HERE_MASK, too. A chain without ends has its functions for a
+ * while after it is gone, so a chain with ends comes first. */
+static uint16_t find_group(const struct compiling *in, const struct mk_sfc_pod_object *pod,
+			   uint64_t kind)
+{
+	uint16_t here = kind == 0 ? find_kind(in, pod, MK_SFC_HERE_MASK) : 0;
+
+	return here ?: find_kind(in, pod, kind);
 }
 
 static uint16_t group_of(const struct compiling *in, const struct mk_sfc_pod_object *pod)
 {
-	return find_group(in, pod, is_tap(pod));
+	return find_group(in, pod, kind_of(pod));
 }
 
 /* ---- tags ------------------------------------------------------------------------------------ */
@@ -217,11 +186,16 @@ static bool is_known(const struct mk_mac *mac)
 	return memcmp(mac, &none, sizeof(none)) != 0;
 }
 
+static bool has_one_port(const struct mk_sfc_pod_object *pod)
+{
+	return is_tap(pod) || is_end(pod);
+}
+
 /* What keeps the pod from being a replica? MK_SFC_POD_SERVING: nothing. */
 static enum mk_sfc_pod_state lack_of(const struct mk_sfc_pod_object *pod)
 {
 	bool has_ports =
-		pod->ifindex[MK_SFC_INSIDE] && (is_tap(pod) || pod->ifindex[MK_SFC_OUTSIDE]);
+		pod->ifindex[MK_SFC_INSIDE] && (has_one_port(pod) || pod->ifindex[MK_SFC_OUTSIDE]);
 
 	if (!pod->is_bound)
 		return MK_SFC_POD_UNBOUND;
@@ -254,7 +228,12 @@ static void add_member(struct compiling *in, struct mk_sfc_pod_object *pod, uint
 static enum mk_sfc_pod_state mismatch_of(const struct compiling *in,
 					 const struct mk_sfc_pod_object *pod)
 {
-	if (!find_group(in, pod, !is_tap(pod)))
+	static const uint64_t kinds[] = { 0, MK_SFC_TAP_MASK, KIND_END };
+	uint16_t group = 0;
+
+	for (size_t i = 0; !group && i < MK_ARRAY_SIZE(kinds); i++)
+		group = find_group(in, pod, kinds[i]);
+	if (!group)
 		return MK_SFC_POD_UNUSED;
 	return lack_of(pod) == MK_SFC_POD_NO_PORTS ? MK_SFC_POD_NO_PORTS : MK_SFC_POD_OTHER_MODE;
 }
@@ -295,7 +274,8 @@ static enum mk_sfc_pod_state state_of(const struct compiling *in, const struct m
 	return stays(pod) ? MK_SFC_POD_SERVING : MK_SFC_POD_DRAINING;
 }
 
-static void write_ports(struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod)
+static void write_ports(struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod,
+			const struct sfc_joined *joined)
 {
 	for (size_t side = 0; side < MK_SFC_SIDES; side++) {
 		struct mk_sfc_port_row *port = &sfc->port_rows[sfc->port_count];
@@ -303,14 +283,17 @@ static void write_ports(struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod)
 		if (!pod->ifindex[side])
 			continue;
 		port->ifindex = pod->ifindex[side];
-		port->port = (struct mk_sfc_port){ .replica = pod->number,
-						   .side = (uint8_t)side,
-						   .mode = pod->mode };
+		port->port =
+			(struct mk_sfc_port){ .replica = pod->number,
+					      .side = is_end(pod) ? joined->side : (uint8_t)side,
+					      .mode = pod->mode,
+					      .chain = joined->chain };
 		sfc->port_count++;
 	}
 }
 
-static void write_replica(struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod)
+static void write_replica(struct mk_sfc *sfc, const struct mk_sfc_pod_object *pod,
+			  const struct sfc_joined *joined)
 {
 	struct mk_sfc_replica_row *row = &sfc->replica_rows[pod->number];
 	bool usable = is_reachable(pod) && pod->state != MK_SFC_POD_LOST;
@@ -326,9 +309,9 @@ static void write_replica(struct mk_sfc *sfc, const struct mk_sfc_pod_object *po
 		return;
 	}
 	memcpy(row->row.ifindex, pod->ifindex, sizeof(row->row.ifindex));
-	if (is_tap(pod))
+	if (has_one_port(pod))
 		row->row.ifindex[MK_SFC_OUTSIDE] = pod->ifindex[MK_SFC_INSIDE];
-	write_ports(sfc, pod);
+	write_ports(sfc, pod, joined);
 }
 
 /* Its pod or its ports are gone. */
@@ -376,7 +359,7 @@ static int compile_replicas(struct compiling *in, struct mk_sfc_pod_object *pods
 	sfc->port_count = 0;
 	for (size_t i = 0; i < in->count; i++) {
 		in->members[i].pod->state = state_of(in, &in->members[i]);
-		write_replica(sfc, in->members[i].pod);
+		write_replica(sfc, in->members[i].pod, &in->joined[in->members[i].group]);
 	}
 	qsort(sfc->port_rows, sfc->port_count, sizeof(*sfc->port_rows), compare_ports);
 	write_tags(sfc);
@@ -518,7 +501,7 @@ int mk_sfc_compile(struct mk_sfc *sfc, struct mk_sfc_chain_object *chains, size_
 	if (ret == 0) {
 		in->sfc = sfc;
 		in->members = members;
-		compile_chains(sfc, chains, chain_count, now_ns);
+		sfc_compile_chains(sfc, chains, chain_count, now_ns);
 		find_groups(in);
 		ret = compile_replicas(in, pods, pod_count, now_ns);
 		ret = ret ?: compile_functions(in);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers: taken over from the tables, given, and free again. */
+/* Numbers: taken over from the tables, given to chains and functions, and free again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +116,104 @@ void mk_sfc_recall_replica(struct mk_sfc *sfc, uint32_t number, const struct mk_
 		own->ips[mk_family_index(ip.family)] = ip;
 }
 
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+static bool has_ends(const struct mk_sfc_chain_object *chain)
+{
+	return chain->ends[MK_SFC_INSIDE] && chain->ends[MK_SFC_OUTSIDE];
+}
+
+/* Returns false if there are too many functions. */
+static bool take_ends(struct mk_sfc *sfc, const struct mk_sfc_chain_object *chain,
+		      struct mk_sfc_chain *row)
+{
+	for (size_t side = 0; has_ends(chain) && side < MK_SFC_SIDES; side++) {
+		row->end[side] = numbers_take(&sfc->functions,
+					      sfc_function_hash(chain->namespace_,
+								chain->ends[side], KIND_END, 1));
+		if (!row->end[side])
+			return false;
+	}
+	return true;
+}
+
+/* Returns false if there are too many functions. */
+static bool take_functions(struct mk_sfc *sfc, const struct mk_sfc_chain_object *chain,
+			   struct mk_sfc_chain *row)
+{
+	for (size_t i = 0; i < chain->function_count; i++) {
+		uint64_t kind = has_ends(chain)		     ? MK_SFC_HERE_MASK
+				: chain->functions[i].is_tap ? MK_SFC_TAP_MASK
+							     : 0;
+		uint64_t hash = sfc_function_hash(chain->namespace_, chain->functions[i].name, kind,
+						  chain->functions[i].local_weight);
+		uint16_t number = numbers_take(&sfc->functions, hash);
+
+		row->place[i] = (struct mk_sfc_place){ .function = number,
+						       .flags = chain->functions[i].flags };
+		if (!number)
+			return false;
+	}
+	return take_ends(sfc, chain, row);
+}
+
+static void compile_chain(struct mk_sfc *sfc, struct mk_sfc_chain_object *chain)
+{
+	struct mk_sfc_chain row = {
+		.uid_hash = sfc_chain_hash(chain->uid, has_ends(chain)),
+		.leaves_open_flows = chain->leaves_open_flows,
+	};
+
+	chain->number = 0;
+	if (!chain->is_refused && take_functions(sfc, chain, &row))
+		chain->number = numbers_take(&sfc->chains, row.uid_hash);
+	if (chain->number)
+		sfc->chain_rows[chain->number] = row;
+}
+
+/* Paths may still name a chain that is gone. Its functions stay as long. No packet asks for a chain
+ * with ends after it is gone from its ports, and another chain may have its functions now. */
+static void keep_functions(struct mk_sfc *sfc)
+{
+	for (size_t i = 1; i < sfc->chains.used; i++) {
+		const struct mk_sfc_place *place = sfc->chain_rows[i].place;
+
+		if (sfc->chain_rows[i].end[MK_SFC_INSIDE])
+			continue;
+		for (size_t at = 0; sfc->chains.of[i].hash && at < MK_SFC_FUNCTIONS; at++)
+			if (place[at].function < sfc->functions.used &&
+			    sfc->functions.of[place[at].function].hash)
+				sfc->functions.of[place[at].function].seen = true;
+	}
+}
+
+void sfc_compile_chains(struct mk_sfc *sfc, struct mk_sfc_chain_object *chains, size_t count,
+			uint64_t now_ns)
+{
+	numbers_begin(&sfc->chains);
+	numbers_begin(&sfc->functions);
+	for (size_t i = 0; i < count; i++)
+		compile_chain(sfc, &chains[i]);
+	keep_functions(sfc);
+	numbers_end(&sfc->chains, now_ns);
+	numbers_end(&sfc->functions, now_ns);
+}
+
+void sfc_find_joined(const struct mk_sfc *sfc, struct sfc_joined joined[MK_SFC_FUNCTIONS_ALL])
+{
+	for (uint16_t i = 1; i < sfc->chains.used; i++) {
+		const struct mk_sfc_chain *row = &sfc->chain_rows[i];
+
+		if (!sfc->chains.of[i].hash || sfc->chains.of[i].gone_ns ||
+		    !row->end[MK_SFC_INSIDE])
+			continue;
+		for (size_t at = 0; at < MK_SFC_FUNCTIONS; at++)
+			joined[row->place[at].function].chain = i;
+		joined[row->end[MK_SFC_INSIDE]] = (struct sfc_joined){ i, MK_SFC_OUTSIDE };
+		joined[row->end[MK_SFC_OUTSIDE]] = (struct sfc_joined){ i, MK_SFC_INSIDE };
+	}
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 const struct mk_sfc_rows *mk_sfc_rows(struct mk_sfc *sfc)
@@ -142,15 +240,15 @@ static uint16_t present(const struct numbers *numbers, uint64_t hash)
 	return number && !numbers->of[number].gone_ns ? number : 0;
 }
 
-uint16_t mk_sfc_chain_id(const struct mk_sfc *sfc, const char *uid)
+uint16_t mk_sfc_chain_id(const struct mk_sfc *sfc, const char *uid, bool has_ends)
 {
-	return present(&sfc->chains, sfc_hash(uid, NULL));
+	return present(&sfc->chains, sfc_chain_hash(uid, has_ends));
 }
 
 uint16_t mk_sfc_function_id(const struct mk_sfc *sfc, const char *namespace_, const char *name,
-			    bool is_tap, uint16_t local_weight)
+			    uint64_t kind, uint16_t local_weight)
 {
-	return present(&sfc->functions, sfc_function_hash(namespace_, name, is_tap, local_weight));
+	return present(&sfc->functions, sfc_function_hash(namespace_, name, kind, local_weight));
 }
 
 /* ---- numbers that are free again ------------------------------------------------------------- */

@@ -6,7 +6,8 @@
  * A function is all function pods with its name in the namespace of the chain. A replica is such a
  * pod: one of this node if its two ports exist, one of another node if it asks for ports and the
  * overlay reaches its node. A tap has only pods of mode Tap, which have one port, and another
- * function has none of these.
+ * function has none of these. An end has only pods of mode End, of this node. So has a function of
+ * a chain with ends only pods of this node.
  *
  * A number stays with its chain, function or replica. What is gone keeps its number until no path
  * names it (mk_sfc_release()). After a restart the tables' rows say which numbers are taken
@@ -48,10 +49,14 @@ struct mk_sfc_chain_object {
 		uint8_t flags; /* enum mk_sfc_place_flags; of a tap with MK_SFC_SKIP */
 		bool is_tap;
 		uint16_t local_weight; /* 1 to MK_SFC_LOCAL_WEIGHT_MAX */
-	} functions[MK_SFC_FUNCTIONS]; /* [0] is next to the chained pod */
+	} functions[MK_SFC_FUNCTIONS]; /* [0] is next to the chained pod, or to the inside end */
 	size_t function_count;
+	const char *ends[MK_SFC_SIDES]; /* names of functions; NULL: the chain has no ends */
 	bool leaves_open_flows;
-	uint16_t number; /* set by mk_sfc_compile(); 0: there are too many chains or functions */
+	/* A chain that precedes it has one of its functions, and one of both has ends. */
+	bool is_refused;
+	/* Set by mk_sfc_compile(). 0: it is refused, or there are too many chains or functions. */
+	uint16_t number;
 };
 
 enum mk_sfc_pod_state {
@@ -59,7 +64,7 @@ enum mk_sfc_pod_state {
 	MK_SFC_POD_UNBOUND, /* on no node yet */
 	MK_SFC_POD_NO_NODE, /* on another node, which the overlay does not reach */
 	MK_SFC_POD_NO_PORTS, /* without one port or both; on another node: without annotation */
-	MK_SFC_POD_OTHER_MODE, /* its mode is Tap and its function no tap, or the reverse */
+	MK_SFC_POD_OTHER_MODE, /* its mode is Tap or End and its function is not, or the reverse */
 	MK_SFC_POD_NO_NUMBER, /* there are too many replicas */
 	MK_SFC_POD_SAME_TAG, /* another replica has its tag (struct mk_sfc_mac) */
 	MK_SFC_POD_SERVING,
@@ -78,7 +83,7 @@ struct mk_sfc_pod_object {
 	uint8_t weight; /* its share of new flows; 0 drains it */
 	struct mk_ip ips[MK_FAMILIES]; /* AF_UNSPEC: none */
 	uint32_t ifindex[MK_SFC_SIDES]; /* on this node: host's ends of its ports; 0: none */
-	uint8_t mode; /* enum mk_port_mode; on another node MK_PORT_TAP or MK_PORT_NONE */
+	uint8_t mode; /* enum mk_port_mode; on another node MK_PORT_TAP, .._END or .._NONE */
 	struct mk_mac vtep_mac; /* of another node; 0: the overlay does not reach it */
 	/* Set by mk_sfc_compile(). */
 	enum mk_sfc_pod_state state;
@@ -120,11 +125,13 @@ mk_must_check int mk_sfc_compile(struct mk_sfc *sfc, struct mk_sfc_chain_object 
 /* The rows of the last compile and release. They belong to @sfc. */
 const struct mk_sfc_rows *mk_sfc_rows(struct mk_sfc *sfc);
 /* Return the number of the chain with this UID, its key in map sfc_chains. 0: it has none, because
- * there are too many chains or functions; then it takes no flow. */
-uint16_t mk_sfc_chain_id(const struct mk_sfc *sfc, const char *uid);
-/* The same for a function; 0: no chain names it so, with this localWeight. */
+ * there are too many chains or functions; then it takes no flow. An object that changes from
+ * traffic to ends is another chain. */
+uint16_t mk_sfc_chain_id(const struct mk_sfc *sfc, const char *uid, bool has_ends);
+/* The same for a function. @kind: MK_SFC_TAP_MASK; of a chain with ends MK_SFC_HERE_MASK, for an
+ * end with MK_SFC_END_MASK; or 0. Returns 0 if no chain names it so, with this localWeight. */
 uint16_t mk_sfc_function_id(const struct mk_sfc *sfc, const char *namespace_, const char *name,
-			    bool is_tap, uint16_t local_weight);
+			    uint64_t kind, uint16_t local_weight);
 
 /* ---- numbers that are free again ------------------------------------------------------------- */
 

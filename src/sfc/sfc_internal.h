@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/sfc/sfc_internal.h - the object behind sfc.h, shared by its files: sfc.c (numbers that stay
- * and go), compile.c (rows from objects). */
+ * and go, rows of chains), compile.c (rows from objects). */
 #ifndef MK_SFC_SFC_INTERNAL_H
 #define MK_SFC_SFC_INTERNAL_H
 
@@ -23,22 +23,42 @@ struct mk_sfc {
 /* Return a well mixed hash of @text and, if it is not NULL, "/" and @more. Never 0. */
 uint64_t sfc_hash(const char *text, const char *more);
 
-/* The functions with one namespace and name, whatever their localWeight, are a group; its taps are
- * another one, so are its ends, and the functions of chains with ends. Return what their hashes
- * have in common. */
+/* What a function is, beside its name: see mk_sfc_function_id(). */
+#define KIND_MASK (MK_SFC_TAP_MASK | MK_SFC_END_MASK | MK_SFC_HERE_MASK)
+#define KIND_END  (MK_SFC_END_MASK | MK_SFC_HERE_MASK)
+
+/* The functions with one namespace, name and kind, whatever their localWeight, are a group. Return
+ * what their hashes have in common. */
 static inline uint64_t sfc_group(uint64_t name_hash)
 {
 	return name_hash & ~MK_SFC_LOCAL_WEIGHT_MASK;
 }
 
 /* Return the hash of a function. */
-static inline uint64_t sfc_function_hash(const char *namespace_, const char *name, bool is_tap,
+static inline uint64_t sfc_function_hash(const char *namespace_, const char *name, uint64_t kind,
 					 uint16_t local_weight)
 {
-	uint64_t group = sfc_group(sfc_hash(namespace_, name)) &
-			 ~(MK_SFC_TAP_MASK | MK_SFC_END_MASK | MK_SFC_HERE_MASK);
-
-	return group | (is_tap ? MK_SFC_TAP_MASK : 0) | local_weight;
+	return (sfc_group(sfc_hash(namespace_, name)) & ~KIND_MASK) | kind | local_weight;
 }
+
+/* Return the hash of a chain. */
+static inline uint64_t sfc_chain_hash(const char *uid, bool has_ends)
+{
+	return sfc_hash(uid, has_ends ? "ends" : NULL);
+}
+
+/* ---- sfc.c ----------------------------------------------------------------------------------- */
+
+/* Compute the rows of chains, and give numbers to them and their functions. */
+void sfc_compile_chains(struct mk_sfc *sfc, struct mk_sfc_chain_object *chains, size_t count,
+			uint64_t now_ns);
+
+/* The chain with ends that has a function. */
+struct sfc_joined {
+	uint16_t chain; /* 0: none */
+	uint8_t side; /* enum mk_sfc_side: by which an end looks at the chain */
+};
+/* Find them, by the numbers of their functions. @joined: zeros. */
+void sfc_find_joined(const struct mk_sfc *sfc, struct sfc_joined joined[MK_SFC_FUNCTIONS_ALL]);
 
 #endif

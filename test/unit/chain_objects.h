@@ -15,6 +15,7 @@
 #define TRAFFIC(of)	       "'traffic': {'podSelector': {}, " of "}, " F
 #define OF_SERVICE(name, more) "'traffic': {'service': '" name "'" more "}, " F
 #define EGRESS		       "'direction': 'Egress'"
+#define ENDS(in, out)	       "'ends': {'inside': '" in "', 'outside': '" out "'}, " F
 #define CHAIN_PEERS(of)	       CHAIN(TRAFFIC(EGRESS ", 'peers': [" of "]"))
 #define CHAIN_PORTS(of)	       CHAIN(TRAFFIC(EGRESS ", 'ports': [" of "]"))
 #define FUNCTION_POD(namespace_, name, function, more)                       \

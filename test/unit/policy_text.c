@@ -158,13 +158,14 @@ void summarize_chain(struct line *line, const struct mk_chain *chain)
 	if (chain->created_unix_s)
 		mk_line_add(line, " since:%lld", (long long)chain->created_unix_s);
 	add_rules(line, "takes", &chain->rules);
-	for (size_t i = 0; i < chain->function_count; i++) {
-		mk_line_add(line, "%s%s%s%s%s%s", i > 0 ? ", " : "; ", chain->functions[i].name,
-			    chain->functions[i].is_tap ? " tap" : "",
-			    chain->functions[i].skips ? " skip" : "",
-			    chain->functions[i].drops_lost ? " drop" : "",
-			    hashes[chain->functions[i].hash_by]);
-		if (chain->functions[i].local_weight != MK_SFC_LOCAL_WEIGHT)
-			mk_line_add(line, " local:%u", chain->functions[i].local_weight);
+	for (size_t i = 0; i < mk_chain_length(chain); i++) {
+		const struct mk_chain_function *function = mk_chain_at(chain, i);
+
+		mk_line_add(line, "%s%s%s%s%s%s%s", i > 0 ? ", " : "; ", function->name,
+			    function->is_end ? " end" : "", function->is_tap ? " tap" : "",
+			    function->skips ? " skip" : "", function->drops_lost ? " drop" : "",
+			    hashes[function->hash_by]);
+		if (function->local_weight != MK_SFC_LOCAL_WEIGHT)
+			mk_line_add(line, " local:%u", function->local_weight);
 	}
 }

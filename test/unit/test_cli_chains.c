@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `monokube chains`, and chains in `sessions`, over tables and names that are written by hand. */
 #include <arpa/inet.h>
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <limits.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "monokube/sfc.h"
 #include "base/cleanup.h"
@@ -206,6 +208,55 @@ START_TEST(test_tap)
 }
 END_TEST
 
+/* The first chain has pods here, the other one has none: it does nothing on this node. */
+static const char end_names[] =
+	"{\"version\":2,\"chains\":[{\"id\":1,\"name\":\"inspection/here\",\"functions\":["
+	"{\"name\":\"client\",\"id\":1,\"tap\":false,\"end\":\"inside\","
+	"\"whenUnavailable\":\"Block\",\"localWeight\":1},"
+	"{\"name\":\"fw\",\"id\":3,\"tap\":false,\"whenUnavailable\":\"Block\",\"localWeight\":1},"
+	"{\"name\":\"server\",\"id\":2,\"tap\":false,\"end\":\"outside\","
+	"\"whenUnavailable\":\"Block\",\"localWeight\":1}]},"
+	"{\"id\":2,\"name\":\"inspection/elsewhere\",\"functions\":["
+	"{\"name\":\"lan\",\"id\":3,\"tap\":false,\"end\":\"inside\","
+	"\"whenUnavailable\":\"Block\",\"localWeight\":1},"
+	"{\"name\":\"wan\",\"id\":3,\"tap\":false,\"end\":\"outside\","
+	"\"whenUnavailable\":\"Block\",\"localWeight\":1}]}],"
+	"\"replicas\":[{\"number\":5,\"function\":\"client\",\"name\":\"inspection/client-1\","
+	"\"node\":\"node1\",\"isHere\":true,\"tap\":false,\"weight\":1,\"state\":\"serving\"},"
+	"{\"number\":7,\"function\":\"server\",\"name\":\"inspection/server-1\","
+	"\"node\":\"node1\",\"isHere\":true,\"tap\":false,\"weight\":1,\"state\":\"serving\"}]}";
+
+/* The map of the chain's flows, as the agent pins it. */
+static void pin_flows(unsigned int chain, uint32_t flows)
+{
+	cleanup_close int fd = bpf_map_create(BPF_MAP_TYPE_HASH, "flows", 16, 4, 64, NULL);
+	char path[PATH_MAX];
+
+	ck_assert_int_ge(fd, 0);
+	snprintf(path, sizeof(path), "%s/maps/sfc_flows_%u", fx.bpf_dir, chain);
+	ck_assert_int_eq(bpf_obj_pin(fd, path), 0);
+	for (uint32_t i = 0; i < flows; i++)
+		ck_assert_int_eq(bpf_map_update_elem(fd, (uint32_t[4]){ i }, &i, BPF_ANY), 0);
+}
+
+START_TEST(test_ends)
+{
+	write_names(end_names);
+	pin_flows(1, 3);
+	check_output(1, "inspection/here  client    Inside end        inspection/client-1 ",
+		     "chains", "here");
+	check_output(1, "inspection/here  server    Outside end       inspection/server-1 ",
+		     "chains", "here");
+	check_output(1, "no replica: blocked", "chains", "here");
+	check_output(0, "no replica on this node", "chains", "elsewhere");
+	check_output_lacks(0, "blocked", "chains", "elsewhere");
+	check_output(1, "CHAIN WITH ENDS  FLOWS\ninspection/here  3", "chains", "here");
+	check_output(0, "inspection/elsewhere  0", "chains", "elsewhere");
+	write_names(names);
+	check_output_lacks(0, "CHAIN WITH ENDS", "chains");
+}
+END_TEST
+
 /* What the tables say counts, not what the agent wrote when it was alive. */
 START_TEST(test_blocked)
 {
@@ -331,6 +382,18 @@ END_TEST
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
+/* The kernel reports a carrier up to a second later, if other links change. */
+static void wait_for_carrier(const char *device)
+{
+	struct mk_link link = { 0 };
+
+	for (int i = 0; i < 500 && !(link.flags & IFF_RUNNING); i++) {
+		fx_ok(mk_nl_link_get(fx.nl, device, &link, &fx.err));
+		usleep(10000);
+	}
+	ck_assert_msg(link.flags & IFF_RUNNING, "%s has no carrier", device);
+}
+
 /* The host's end of a port of @pod. Returns its index. */
 static int put_port(const char *device, const char *peer, enum mk_port_mode mode, const char *pod)
 {
@@ -343,6 +406,7 @@ static int put_port(const char *device, const char *peer, enum mk_port_mode mode
 	fx_ok(mk_nl_link_change(fx.nl, ifindex, &link, &fx.err));
 	fx_ok(mk_nl_link_get(fx.nl, peer, &pod_end, &fx.err));
 	fx_ok(mk_nl_link_change(fx.nl, pod_end.ifindex, &up, &fx.err));
+	wait_for_carrier(device);
 	return ifindex;
 }
 
@@ -389,6 +453,7 @@ UNIT_SUITE("cli_chains")
 	tcase_add_test(tcase, test_chains);
 	tcase_add_test(tcase, test_problem);
 	tcase_add_test(tcase, test_tap);
+	tcase_add_test(tcase, test_ends);
 	tcase_add_test(tcase, test_blocked);
 	tcase_add_test(tcase, test_remote);
 	tcase_add_test(tcase, test_names);

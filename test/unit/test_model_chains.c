@@ -65,7 +65,7 @@ static void visit_function(void *ctx, const struct mk_function_pod *pod)
 	mk_line_add(ctx, "%s%s%s%s", pod->ready ? " ready" : "", pod->deleting ? " deleting" : "",
 		    pod->finished ? " finished" : "", pod->host_network ? " host" : "");
 	if (pod->asks_for_ports)
-		mk_line_add(ctx, pod->is_tap ? " tap" : " ports");
+		mk_line_add(ctx, pod->is_tap ? " tap" : pod->is_end ? " end" : " ports");
 	if (pod->weight != MK_FUNCTION_WEIGHT || pod->weight_is_wrong)
 		mk_line_add(ctx, " weight:%u%s", pod->weight, pod->weight_is_wrong ? "!" : "");
 }
@@ -123,6 +123,14 @@ static const struct {
 	{ "a Service, and peers",
 	  CHAIN(OF_SERVICE("web", ", 'direction': null, 'peers': [{'outside': true}]")),
 	  "x/c c 0 /service web ingress; takes none outside; f" },
+	{ "ends", CHAIN("'priority': 1, " ENDS("c", "s")),
+	  "x/c c 1 /{}; c end local:1, f local:1, s end local:1" },
+	{ "ends, and more functions",
+	  CHAIN("'takeOpenFlows': true, 'traffic': null, 'ends': {'outside': 's', 'inside': 'c'}, "
+		"'functions': [{'name': 'f', 'localWeight': 16, 'tap': false, 'onLoss': 'Drop'}, "
+		"{'name': 'g', 'hashBy': 'Peer', 'whenUnavailable': 'Skip'}]"),
+	  "x/c c 0 /{}; c end local:1, f drop local:1, g skip by-peer local:1, "
+	  "s end local:1" },
 	{ "a function pod",
 	  FUNCTION_POD("x", "p", "f",
 		       ", 'spec': {'nodeName': 'n'}, 'status': {'podIP': "
@@ -151,6 +159,8 @@ static const struct {
 	  ANNOTATED("'k8s.v1.cni.cncf.io/networks': 'a@inside', "
 		    "'networking.monokube.io/function-ports': 'Tap'"),
 	  "x/p is f uid:u-p tap" },
+	{ "an end's pod", ANNOTATED("'networking.monokube.io/function-ports': 'End'"),
+	  "x/p is f uid:u-p end" },
 	{ "empty annotations", ANNOTATED("'networking.monokube.io/function-ports': ''"),
 	  "x/p is f uid:u-p" },
 	{ "a weight beyond its range", ANNOTATED("'networking.monokube.io/weight': '101'"),
@@ -209,9 +219,26 @@ static const struct {
 	  "spec.traffic.direction is missing, expected Egress, Ingress or Both" },
 	{ CHAIN(TRAFFIC("'direction': 'Out'")),
 	  "spec.traffic.direction: value \"Out\", expected Egress, Ingress or Both" },
-	{ CHAIN("'ends': {}, " TRAFFIC(EGRESS)),
-	  "spec.ends: value an object, expected no such field; known are priority, takeOpenFlows, "
-	  "traffic, functions" },
+	{ CHAIN("'copies': {}, " TRAFFIC(EGRESS)),
+	  "spec.copies: value an object, expected no such field; known are priority, "
+	  "takeOpenFlows, traffic, ends, functions" },
+	{ CHAIN("'ends': {'inside': 'c', 'outside': 's'}, " TRAFFIC(EGRESS)),
+	  "spec.traffic: value an object, expected no such field beside ends" },
+	{ CHAIN("'ends': {}, " F), "spec.ends.inside is missing, expected lower case letters" },
+	{ CHAIN("'ends': {'inside': 'c'}, " F), "spec.ends.outside is missing" },
+	{ CHAIN("'ends': {'inside': 'c', 'outside': 's', 'between': 'f'}, " F),
+	  "spec.ends.between: value \"f\", expected no such field; known are inside, outside" },
+	{ CHAIN(ENDS("c", "c")), "spec.ends.outside: value \"c\", expected each function once" },
+	{ CHAIN(ENDS("f", "s")), "spec.ends.inside: value \"f\", expected each function once" },
+	{ CHAIN(ENDS("c", "f")), "spec.ends.outside: value \"f\", expected each function once" },
+	{ CHAIN(ENDS("c", "S")), "spec.ends.outside: value \"S\"" },
+	{ CHAIN("'takeOpenFlows': false, " ENDS("c", "s")),
+	  "spec.takeOpenFlows: value false, expected true, or no such field: a chain with ends" },
+	{ CHAIN("'ends': {'inside': 'c', 'outside': 's'}, 'functions': [{'name': 'f'}, {'name': "
+		"'t', 'tap': true}]"),
+	  "spec.functions[1].tap: value true, expected no tap beside ends" },
+	{ CHAIN("'ends': {'inside': 'c', 'outside': 's'}, 'functions': []"),
+	  "spec.functions: value a list, expected 1 to 8 functions" },
 	{ CHAIN(TRAFFIC("'vip': 'web', " EGRESS)),
 	  "spec.traffic.vip: value \"web\", expected no such field; known are podSelector, "
 	  "service, namespaceSelector, direction, peers, ports" },
@@ -337,6 +364,10 @@ static const struct {
 	{ CHAIN(OF_SERVICE("web", "")), .heard = "chain:x/c" },
 	{ CHAIN(OF_SERVICE("web", "")), .heard = "" },
 	{ CHAIN(OF_SERVICE("cart", "")), .heard = "chain:x/c" },
+	{ CHAIN(ENDS("c", "s")), .heard = "chain:x/c" },
+	{ CHAIN(ENDS("c", "s")), .heard = "" },
+	{ CHAIN(ENDS("c", "t")), .heard = "chain:x/c" },
+	{ CHAIN(ENDS("t", "c")), .heard = "chain:x/c" },
 	{ .kind = MK_KIND_CHAIN, .heard = "chain:x/c" },
 	{ .kind = MK_KIND_CHAIN, .heard = "" },
 	{ FUNCTION_POD("x", "p", "f", ""), .heard = "pod:p function:x/p" },
@@ -349,6 +380,12 @@ static const struct {
 		    "'networking.monokube.io/weight': '2'"),
 	  .heard = "pod:p function:x/p" },
 	{ ANNOTATED("'networking.monokube.io/function-ports': 'Tap', "
+		    "'networking.monokube.io/weight': '2'"),
+	  .heard = "pod:p function:x/p" },
+	{ ANNOTATED("'networking.monokube.io/function-ports': 'End', "
+		    "'networking.monokube.io/weight': '2'"),
+	  .heard = "pod:p function:x/p" },
+	{ ANNOTATED("'networking.monokube.io/function-ports': 'Routed', "
 		    "'networking.monokube.io/weight': '2'"),
 	  .heard = "pod:p function:x/p" },
 	{ "{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'p', 'namespace': 'x'}}",

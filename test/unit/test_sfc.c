@@ -124,8 +124,8 @@ START_TEST(test_rows)
 	add_pod("p", "firewall");
 	compile();
 	rows = mk_sfc_rows(sfc);
-	ck_assert_uint_eq(chains[0].number, mk_sfc_chain_id(sfc, "a"));
-	ck_assert_uint_eq(mk_sfc_chain_id(sfc, "b"), 0);
+	ck_assert_uint_eq(chains[0].number, mk_sfc_chain_id(sfc, "a", false));
+	ck_assert_uint_eq(mk_sfc_chain_id(sfc, "b", false), 0);
 	chain = &rows->chains[chains[0].number];
 	ck_assert_uint_ne(chain->place[0].function, chain->place[1].function);
 	ck_assert_uint_eq(chain->place[1].flags, MK_SFC_SKIP | MK_SFC_HASH_POD);
@@ -592,8 +592,8 @@ START_TEST(test_two_weights)
 	ck_assert_ptr_ne(function_of(0, 0), function_of(1, 0));
 	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), 510);
 	ck_assert_uint_eq(slots_of(function_of(1, 0), pods[0].number), 766);
-	ck_assert_uint_ne(mk_sfc_function_id(sfc, "ns", "firewall", false, 3), 0);
-	ck_assert_uint_eq(mk_sfc_function_id(sfc, "ns", "firewall", false, 16), 0);
+	ck_assert_uint_ne(mk_sfc_function_id(sfc, "ns", "firewall", 0, 3), 0);
+	ck_assert_uint_eq(mk_sfc_function_id(sfc, "ns", "firewall", 0, 16), 0);
 	pods[1].ready = false;
 	compile();
 	ck_assert_int_eq(pods[1].state, MK_SFC_POD_LOST);
@@ -645,8 +645,8 @@ START_TEST(test_tap_rows)
 	ck_assert_uint_eq(slots_of(function_of(0, 0), 0), 0);
 	ck_assert(function_of(0, 0)->name_hash & MK_SFC_TAP_MASK);
 	ck_assert(!(function_of(0, 1)->name_hash & MK_SFC_TAP_MASK));
-	ck_assert_uint_ne(mk_sfc_function_id(sfc, "ns", "ids", true, 1), 0);
-	ck_assert_uint_eq(mk_sfc_function_id(sfc, "ns", "ids", false, 1), 0);
+	ck_assert_uint_ne(mk_sfc_function_id(sfc, "ns", "ids", MK_SFC_TAP_MASK, 1), 0);
+	ck_assert_uint_eq(mk_sfc_function_id(sfc, "ns", "ids", 0, 1), 0);
 }
 END_TEST
 
@@ -722,6 +722,220 @@ START_TEST(test_tap_ends)
 	ck_assert_uint_eq(row->state, MK_SFC_USABLE);
 	ck_assert_uint_eq(row->mode, MK_PORT_TAP);
 	ck_assert_uint_eq(slots_of(function_of(0, 0), 0), MK_SFC_SLOTS);
+}
+END_TEST
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+/* A chain of ends client and server, with firewall in between. */
+static struct mk_sfc_chain_object *add_ends_chain(const char *uid)
+{
+	struct mk_sfc_chain_object *chain = add_chain(uid, "firewall", NULL);
+
+	chain->ends[MK_SFC_INSIDE] = "client";
+	chain->ends[MK_SFC_OUTSIDE] = "server";
+	return chain;
+}
+
+static struct mk_sfc_pod_object *add_end(const char *uid, const char *function)
+{
+	struct mk_sfc_pod_object *pod = add_pod(uid, function);
+
+	pod->mode = MK_PORT_END;
+	pod->ifindex[MK_SFC_OUTSIDE] = 0;
+	return pod;
+}
+
+static const struct mk_sfc_function *end_of(size_t chain, enum mk_sfc_side side)
+{
+	const struct mk_sfc_rows *rows = mk_sfc_rows(sfc);
+
+	return rows->functions[rows->chains[chains[chain].number].end[side]];
+}
+
+static struct mk_sfc_port port_of(uint32_t ifindex)
+{
+	const struct mk_sfc_rows *rows = mk_sfc_rows(sfc);
+
+	for (size_t i = 0; i < rows->port_count; i++)
+		if (rows->ports[i].ifindex == ifindex)
+			return rows->ports[i].port;
+	ck_abort_msg("no port %u", ifindex);
+	return (struct mk_sfc_port){ 0 };
+}
+
+static void check_port(uint32_t ifindex, size_t pod, enum mk_sfc_side side, uint16_t chain)
+{
+	struct mk_sfc_port port = port_of(ifindex);
+
+	ck_assert_uint_eq(port.replica, pods[pod].number);
+	ck_assert_uint_eq(port.mode, pods[pod].mode);
+	ck_assert_uint_eq(port.side, side);
+	ck_assert_uint_eq(port.chain, chain);
+}
+
+/* Ends look at the chain from outside of it, each from its side. */
+START_TEST(test_ends)
+{
+	const struct mk_sfc_replica *row;
+	uint16_t chain;
+
+	add_ends_chain("a");
+	add_end("c", "client");
+	add_end("s", "server");
+	add_pod("f", "firewall");
+	compile();
+	chain = mk_sfc_chain_id(sfc, "a", true);
+	ck_assert_uint_ne(chain, 0);
+	ck_assert_uint_eq(chains[0].number, chain);
+	ck_assert_uint_eq(mk_sfc_chain_id(sfc, "a", false), 0);
+	check_port(100, 0, MK_SFC_OUTSIDE, chain);
+	check_port(102, 1, MK_SFC_INSIDE, chain);
+	check_port(104, 2, MK_SFC_INSIDE, chain);
+	check_port(105, 2, MK_SFC_OUTSIDE, chain);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->port_count, 4);
+	row = &mk_sfc_rows(sfc)->replicas[pods[0].number].row;
+	ck_assert_uint_eq(row->state, MK_SFC_USABLE);
+	ck_assert_uint_eq(row->mode, MK_PORT_END);
+	ck_assert_uint_eq(row->ifindex[MK_SFC_INSIDE], 100);
+	ck_assert_uint_eq(row->ifindex[MK_SFC_OUTSIDE], 100);
+	ck_assert_uint_eq(slots_of(end_of(0, MK_SFC_INSIDE), pods[0].number), MK_SFC_SLOTS);
+	ck_assert_uint_eq(slots_of(end_of(0, MK_SFC_OUTSIDE), pods[1].number), MK_SFC_SLOTS);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[2].number), MK_SFC_SLOTS);
+	ck_assert(end_of(0, MK_SFC_INSIDE)->name_hash & MK_SFC_END_MASK);
+	ck_assert(end_of(0, MK_SFC_INSIDE)->name_hash & MK_SFC_HERE_MASK);
+	ck_assert(!(function_of(0, 0)->name_hash & MK_SFC_END_MASK));
+	ck_assert(function_of(0, 0)->name_hash & MK_SFC_HERE_MASK);
+	ck_assert_uint_ne(mk_sfc_function_id(sfc, "ns", "firewall", MK_SFC_HERE_MASK, 1), 0);
+	ck_assert_uint_eq(mk_sfc_function_id(sfc, "ns", "firewall", 0, 1), 0);
+	ck_assert_uint_ne(
+		mk_sfc_function_id(sfc, "ns", "client", MK_SFC_HERE_MASK | MK_SFC_END_MASK, 1), 0);
+}
+END_TEST
+
+/* A chain without ends has no ends in its rows. */
+START_TEST(test_no_ends)
+{
+	add_chain("a", "firewall", NULL);
+	add_pod("f", "firewall");
+	compile();
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->chains[chains[0].number].end[MK_SFC_INSIDE], 0);
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->chains[chains[0].number].end[MK_SFC_OUTSIDE], 0);
+	check_port(100, 0, MK_SFC_INSIDE, 0);
+	check_port(101, 0, MK_SFC_OUTSIDE, 0);
+	ck_assert(!(function_of(0, 0)->name_hash & MK_SFC_HERE_MASK));
+}
+END_TEST
+
+/* All of a chain with ends is on one node. */
+START_TEST(test_ends_elsewhere)
+{
+	add_ends_chain("a");
+	add_pod("near", "firewall");
+	add_remote("far", "firewall");
+	add_remote("client-far", "client")->mode = MK_PORT_END;
+	compile();
+	for (size_t i = 1; i < pod_count; i++) {
+		ck_assert_int_eq(pods[i].state, MK_SFC_POD_UNUSED);
+		ck_assert_uint_eq(pods[i].number, 0);
+	}
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), MK_SFC_SLOTS);
+	ck_assert_uint_eq(slots_of(end_of(0, MK_SFC_INSIDE), 0), MK_SFC_SLOTS);
+	pods[0].ready = false; /* one elsewhere serves nothing here, so flows stay */
+	compile();
+	ck_assert_int_eq(pods[0].state, MK_SFC_POD_KEEPS);
+}
+END_TEST
+
+/* A pod of a function of the chain, with ports of this mode. */
+static const struct {
+	const char *function;
+	enum mk_port_mode mode;
+	enum mk_sfc_pod_state state;
+} end_modes[] = {
+	{ "client", MK_PORT_END, MK_SFC_POD_SERVING },
+	{ "client", MK_PORT_BRIDGED, MK_SFC_POD_OTHER_MODE },
+	{ "client", MK_PORT_TAP, MK_SFC_POD_OTHER_MODE },
+	{ "client", MK_PORT_NONE, MK_SFC_POD_NO_PORTS },
+	{ "server", MK_PORT_ROUTED, MK_SFC_POD_OTHER_MODE },
+	{ "firewall", MK_PORT_INLINE, MK_SFC_POD_SERVING },
+	{ "firewall", MK_PORT_END, MK_SFC_POD_OTHER_MODE },
+	{ "firewall", MK_PORT_TAP, MK_SFC_POD_OTHER_MODE },
+	{ "another", MK_PORT_END, MK_SFC_POD_UNUSED },
+};
+
+START_TEST(test_end_modes)
+{
+	struct mk_sfc_pod_object *pod = add_pod("p", end_modes[_i].function);
+
+	add_ends_chain("a");
+	pod->mode = (uint8_t)end_modes[_i].mode;
+	if (pod->mode == MK_PORT_NONE)
+		pod->ifindex[MK_SFC_INSIDE] = 0;
+	if (pod->mode == MK_PORT_NONE || pod->mode == MK_PORT_TAP || pod->mode == MK_PORT_END)
+		pod->ifindex[MK_SFC_OUTSIDE] = 0;
+	compile();
+	ck_assert_msg(pod->state == end_modes[_i].state, "%s, mode %d: state %d",
+		      end_modes[_i].function, pod->mode, pod->state);
+	ck_assert_int_eq(pod->number != 0, pod->state == MK_SFC_POD_SERVING);
+}
+END_TEST
+
+/* A chain that is refused takes no number, and no function. */
+START_TEST(test_refused)
+{
+	add_ends_chain("a");
+	add_chain("b", "firewall", NULL)->is_refused = true;
+	add_pod("f", "firewall");
+	compile();
+	ck_assert_uint_ne(chains[0].number, 0);
+	ck_assert_uint_eq(chains[1].number, 0);
+	ck_assert_uint_eq(mk_sfc_chain_id(sfc, "b", false), 0);
+	ck_assert_uint_eq(mk_sfc_function_id(sfc, "ns", "firewall", 0, 1), 0);
+	check_port(100, 0, MK_SFC_INSIDE, chains[0].number);
+}
+END_TEST
+
+/* The functions go from a chain without ends to one with ends, and back. The chain that is gone has
+ * its number until no path names it, but no port. */
+START_TEST(test_ends_begin)
+{
+	struct mk_sfc_chain_object *chain = add_chain("a", "firewall", NULL);
+	uint16_t before, with_ends;
+
+	add_pod("f", "firewall");
+	compile();
+	before = chain->number;
+	chain->ends[MK_SFC_INSIDE] = "client";
+	chain->ends[MK_SFC_OUTSIDE] = "server";
+	compile();
+	with_ends = chain->number;
+	ck_assert_uint_ne(with_ends, before);
+	ck_assert_uint_ne(mk_sfc_rows(sfc)->chains[before].uid_hash, 0);
+	check_port(100, 0, MK_SFC_INSIDE, with_ends);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), MK_SFC_SLOTS);
+	chain->ends[MK_SFC_INSIDE] = chain->ends[MK_SFC_OUTSIDE] = NULL;
+	compile();
+	ck_assert_uint_eq(chain->number, before);
+	check_port(100, 0, MK_SFC_INSIDE, 0);
+	ck_assert_uint_eq(slots_of(function_of(0, 0), pods[0].number), MK_SFC_SLOTS);
+}
+END_TEST
+
+/* A replica whose chain with ends is gone stays for a while, but leads nowhere. */
+START_TEST(test_ends_gone)
+{
+	add_ends_chain("a");
+	add_end("c", "client");
+	compile();
+	check_port(100, 0, MK_SFC_OUTSIDE, chains[0].number);
+	chain_count = 0;
+	compile();
+	ck_assert_uint_ne(pods[0].number, 0);
+	check_port(100, 0, MK_SFC_INSIDE, 0);
+	ck_assert_int_eq(pods[0].state, MK_SFC_POD_UNUSED);
+	now_ns += 2 * S;
+	ck_assert_uint_eq(release(), 5); /* the chain, its functions, and the replica */
 }
 END_TEST
 
@@ -801,7 +1015,7 @@ START_TEST(test_gone_while_away)
 	ck_assert_uint_ne(pods[0].number, replica);
 	ck_assert_uint_eq(mk_sfc_rows(sfc)->replicas[replica].row.state, MK_SFC_LOST);
 	ck_assert_uint_ne(mk_sfc_rows(sfc)->chains[chain].uid_hash, 0);
-	ck_assert_uint_eq(mk_sfc_chain_id(sfc, "a"), 0);
+	ck_assert_uint_eq(mk_sfc_chain_id(sfc, "a", false), 0);
 	ck_assert(mk_sfc_has_gone(sfc));
 }
 END_TEST
@@ -869,7 +1083,7 @@ START_TEST(test_too_many)
 	compile();
 	ck_assert_uint_ne(chains[MK_SFC_CHAINS - 2].number, 0);
 	ck_assert_uint_eq(chains[MK_SFC_CHAINS - 1].number, 0);
-	ck_assert_uint_eq(mk_sfc_chain_id(sfc, uids[MK_SFC_CHAINS - 1]), 0);
+	ck_assert_uint_eq(mk_sfc_chain_id(sfc, uids[MK_SFC_CHAINS - 1], false), 0);
 	ck_assert_int_eq(pods[MK_SFC_PORTS / 2 - 1].state, MK_SFC_POD_SERVING);
 	ck_assert_int_eq(pods[MK_SFC_PORTS / 2].state, MK_SFC_POD_NO_NUMBER);
 	ck_assert_int_eq(pods[MK_SFC_PORTS / 2 + 1].state, MK_SFC_POD_SERVING);
@@ -897,6 +1111,13 @@ UNIT_SUITE("sfc")
 	tcase_add_loop_test(rows, test_modes, 0, MK_ARRAY_SIZE(modes));
 	tcase_add_test(rows, test_tap_of_one_chain);
 	tcase_add_test(rows, test_tap_ends);
+	tcase_add_test(rows, test_ends);
+	tcase_add_test(rows, test_no_ends);
+	tcase_add_test(rows, test_ends_elsewhere);
+	tcase_add_loop_test(rows, test_end_modes, 0, MK_ARRAY_SIZE(end_modes));
+	tcase_add_test(rows, test_refused);
+	tcase_add_test(rows, test_ends_begin);
+	tcase_add_test(rows, test_ends_gone);
 	tcase_add_loop_test(slots, test_shares, 0, MK_ARRAY_SIZE(counts));
 	tcase_add_loop_test(slots, test_one_leaves, 0, MK_ARRAY_SIZE(counts));
 	tcase_add_loop_test(slots, test_weights, 0, MK_ARRAY_SIZE(weights));

@@ -17,6 +17,7 @@ from harness import ROOT, Follow, Server, Wrong, expect, run, wait  # noqa: E402
 MANIFEST = os.path.join(ROOT, "manifests/monokube.yaml")
 CHAINS = os.path.join(ROOT, "manifests/chains.yaml")
 CHAINS_EXAMPLE = os.path.join(ROOT, "manifests/examples/chains.yaml")
+ENDS_EXAMPLE = os.path.join(ROOT, "manifests/examples/ends.yaml")
 OWN_NODE = os.path.join(ROOT, "manifests/own-node-status.yaml")
 MONOKUBE = os.environ.get("MK_BIN") or os.path.join(ROOT, "build/monokube")
 
@@ -260,6 +261,18 @@ BROKEN = [  # what is set, where the fault is, and why
     ("spec.functions", [{"name": "f%d" % i} for i in range(9)], "spec.functions", "should be at most 8"),
     ("spec.priority", 1001, "spec.priority", "should be at most 1000"),
     ("spec.takeOpenFlows", "yes", "spec.takeOpenFlows", "must be of type boolean"),
+    ("spec.traffic", None, "spec", "a chain has either traffic or ends"),
+    ("spec.ends", {"inside": "lan", "outside": "wan"}, "spec", "a chain has either traffic or ends"),
+]
+ENDS = {"inside": "lan", "outside": "wan"}
+BROKEN_ENDS = [  # the same, of a chain with ends
+    ("spec.ends", {"inside": "lan"}, "spec.ends.outside", "Required value"),
+    ("spec.ends", {"inside": "lan", "outside": "Wan"}, "spec.ends.outside", "should match"),
+    ("spec.ends", {"inside": "lan", "outside": "lan"}, "spec.ends", "the ends are two functions"),
+    ("spec.ends", {"inside": "firewall", "outside": "wan"}, "spec", "an end is none of the functions"),
+    ("spec.ends", {"inside": "lan", "outside": "firewall"}, "spec", "an end is none of the functions"),
+    ("function", {"name": "a", "tap": True}, "spec", "beside ends there are no taps"),
+    ("spec.takeOpenFlows", False, "spec", "a chain with ends takes all flows"),
 ]
 CIDRS = {True: ("0.0.0.0/0", "255.255.255.255/32", "10.244.0.0/16", "::/0", "2001:db8::/32", "fd00:10:244::1/128", "::ffff:192.0.2.1/128"),
          False: ("10.0.0.0", "10.0.0/8", "10.0.0.256/8", "10.0.0.0/33", "10/0.0.0/8", "2001:db8::", "2001:db8::/129", "shop", " 10.0.0.0/8")}
@@ -285,8 +298,30 @@ def chain_schema():
     for good, cidrs in CIDRS.items():
         for cidr in cidrs:
             expect(cidr, not wrong(peer_of(cidr)), good)
-    expect("unknown fields", schema.unknown(chain(**{"function": {"name": "a", "copies": True}, "spec.ends": {}}), schema.of_chains()),
-           [".spec.functions[0].copies", ".spec.ends"])
+    expect("unknown fields", schema.unknown(chain(**{"function": {"name": "a", "copies": True}, "spec.via": {}}), schema.of_chains()),
+           [".spec.functions[0].copies", ".spec.via"])
+
+
+def with_ends(**changes):
+    return chain(**{"spec.ends": dict(ENDS), **changes, "spec.traffic": None})
+
+
+def ends_schema():
+    """the same for a chain with ends, and none of both kinds replaces the other one"""
+    def wrong(obj, old=None):
+        schema.fill_in(obj, schema.of_chains())
+        return schema.faults(obj, schema.of_chains(), old=old)
+    expect("ends", wrong(with_ends()), [])
+    expect("the example", wrong(next(o for o in read(ENDS_EXAMPLE) if o["kind"] == "ServiceFunctionChain")), [])
+    for path, value, at, why in BROKEN_ENDS:
+        found = wrong(with_ends(**{path: value}))
+        if len(found) != 1 or not re.search(re.escape(at) + ": .*" + re.escape(why), found[0]):
+            raise Wrong("%s=%r: %s, expected %s: %s" % (path, value, found, at, why))
+    expect("other ends", wrong(with_ends(**{"spec.ends": {"inside": "a", "outside": "b"}}), with_ends()), [])
+    expect("other traffic", wrong(chain(**{"traffic.direction": "Both"}), chain()), [])
+    why = [".spec: ends do not replace traffic, nor traffic ends: make a new chain"]
+    expect("ends instead of traffic", wrong(with_ends(), chain()), why)
+    expect("traffic instead of ends", wrong(chain(), with_ends()), why)
 
 
 def is_structural(value):
@@ -403,13 +438,14 @@ def kubectl_takes_chains():
     path = "{.spec.takeOpenFlows} {.spec.functions[*].hashBy} {.spec.functions[*].tap}"
     expect("defaults", kubectl("get", "sfc", "-n", "inspection", "shop-egress", "-o", "jsonpath=" + path),
            ["true Flow Flow false false"])
-    for changes, why in (({"peer": {"outside": True, "ipBlock": BLOCK}}, "a peer is of one kind"), ({"spec.ends": {}}, 'unknown field "spec.ends"')):
+    for wrong, why in ((chain(peer={"outside": True, "ipBlock": BLOCK}), "a peer is of one kind"), (with_ends(), "ends do not replace traffic"),
+                       (chain(**{"spec.via": {}}), 'unknown field "spec.via"')):
         try:
-            kubectl("apply", "-f", "-", stdin=yaml.dump(chain(**changes)))
+            kubectl("apply", "-f", "-", stdin=yaml.dump(wrong))
         except Wrong as refused:
             expect("%s in %s" % (why, refused), why in str(refused), True)
         else:
-            raise Wrong("%s is taken" % changes)
+            raise Wrong("%s is taken" % wrong["spec"])
 
 
 def kustomization():
@@ -419,7 +455,8 @@ def kustomization():
     expect("resources", tree["resources"], [os.path.basename(MANIFEST)])
 
 
-TESTS = [fields, names_meet, own_node_policy, settings_exist, as_promised, kustomization, chain_schema, chain_resource, rights]
+TESTS = [fields, names_meet, own_node_policy, settings_exist, as_promised, kustomization, chain_schema, ends_schema, chain_resource,
+         rights]
 
 if shutil.which("kubectl"):  # no Debian package: without it this test is not part of the plan
     TESTS += [kubectl_takes_them, kubectl_takes_chains]

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 
 #include "agent/sfc/objects.h"
 
@@ -48,6 +49,81 @@ static int compare_chains(const void *left, const void *right)
 	return order ? order : strcmp(a->name, b->name);
 }
 
+/* A function, and the first chain in force that has it. */
+struct owner {
+	char key[2 * MK_OBJECT_NAME_SIZE]; /* NAMESPACE/FUNCTION */
+	const struct mk_chain *chain;
+	UT_hash_handle hh;
+};
+
+static struct owner *find_owner(struct owner *all, const struct mk_chain *chain, size_t place)
+{
+	char key[2 * MK_OBJECT_NAME_SIZE];
+	struct owner *owner;
+
+	snprintf(key, sizeof(key), "%s/%s", chain->namespace_, mk_chain_at(chain, place)->name);
+	HASH_FIND_STR(all, key, owner);
+	return owner;
+}
+
+static int own_functions(struct owner **all, const struct mk_chain *chain)
+{
+	for (size_t i = 0; i < mk_chain_length(chain); i++) {
+		struct owner *owner;
+
+		if (find_owner(*all, chain, i))
+			continue;
+		owner = calloc(1, sizeof(*owner));
+		if (!owner)
+			return -ENOMEM;
+		owner->chain = chain;
+		snprintf(owner->key, sizeof(owner->key), "%s/%s", chain->namespace_,
+			 mk_chain_at(chain, i)->name);
+		HASH_ADD_STR(*all, key, owner);
+	}
+	return 0;
+}
+
+static struct sfc_conflict conflict_of(struct owner *all, const struct mk_chain *chain)
+{
+	for (size_t i = 0; i < mk_chain_length(chain); i++) {
+		const struct owner *owner = find_owner(all, chain, i);
+
+		if (owner && (chain->has_ends || owner->chain->has_ends))
+			return (struct sfc_conflict){ owner->chain, mk_chain_at(chain, i)->name };
+	}
+	return (struct sfc_conflict){ 0 };
+}
+
+static bool has_ends(const struct sfc_objects *objects)
+{
+	for (size_t i = 0; i < objects->chain_count; i++)
+		if (objects->chains_of[i]->has_ends)
+			return true;
+	return false;
+}
+
+/* A port of a function has one chain with ends at most, which is all that its packets are asked
+ * for: so such a chain shares no function. The chain that precedes has it. */
+static int find_conflicts(struct sfc_objects *objects)
+{
+	struct owner *all = NULL, *owner, *next;
+	int ret = 0;
+
+	if (!has_ends(objects))
+		return 0;
+	for (size_t i = 0; ret == 0 && i < objects->chain_count; i++) {
+		objects->conflicts[i] = conflict_of(all, objects->chains_of[i]);
+		if (!objects->conflicts[i].with)
+			ret = own_functions(&all, objects->chains_of[i]);
+	}
+	HASH_ITER(hh, all, owner, next) {
+		HASH_DEL(all, owner);
+		free(owner);
+	}
+	return ret;
+}
+
 static uint8_t flags_of(const struct mk_chain_function *function)
 {
 	uint8_t flags = 0;
@@ -63,7 +139,8 @@ static uint8_t flags_of(const struct mk_chain_function *function)
 	return flags;
 }
 
-static void fill_chain(struct mk_sfc_chain_object *to, const struct mk_chain *chain)
+static void fill_chain(struct mk_sfc_chain_object *to, const struct mk_chain *chain,
+		       const struct sfc_conflict *conflict)
 {
 	*to = (struct mk_sfc_chain_object){
 		.uid = chain->uid,
@@ -71,7 +148,10 @@ static void fill_chain(struct mk_sfc_chain_object *to, const struct mk_chain *ch
 		.name = chain->name,
 		.function_count = chain->function_count,
 		.leaves_open_flows = chain->leaves_open_flows,
+		.is_refused = conflict->with,
 	};
+	for (size_t side = 0; chain->has_ends && side < MK_SFC_SIDES; side++)
+		to->ends[side] = chain->functions[chain->function_count + side].name;
 	for (size_t i = 0; i < chain->function_count; i++) {
 		to->functions[i].name = chain->functions[i].name;
 		to->functions[i].flags = flags_of(&chain->functions[i]);
@@ -111,7 +191,9 @@ static void add_pod(void *ctx, const struct mk_function_pod *pod)
 		.is_bound = pod->node_name != NULL,
 		.is_here = pod->node_name && strcmp(pod->node_name, node) == 0,
 		.asks_for_ports = pod->asks_for_ports,
-		.mode = pod->is_tap ? MK_PORT_TAP : MK_PORT_NONE,
+		.mode = pod->is_tap   ? MK_PORT_TAP
+			: pod->is_end ? MK_PORT_END
+				      : MK_PORT_NONE,
 		.weight = pod->weight,
 	};
 	memcpy(to->ips, pod->ips, sizeof(to->ips));
@@ -133,12 +215,13 @@ static bool make_room(struct gathering *gathering)
 
 	objects->chains = calloc(chains, sizeof(*objects->chains));
 	objects->chains_of = calloc(chains, sizeof(*objects->chains_of));
+	objects->conflicts = calloc(chains, sizeof(*objects->conflicts));
 	objects->pods = calloc(pods, sizeof(*objects->pods));
 	objects->pods_of = calloc(pods, sizeof(*objects->pods_of));
 	objects->names =
 		calloc(pods, 2 * MK_OBJECT_NAME_SIZE); /* pages without a name stay unused */
-	return objects->chains && objects->chains_of && objects->pods && objects->pods_of &&
-	       objects->names;
+	return objects->chains && objects->chains_of && objects->conflicts && objects->pods &&
+	       objects->pods_of && objects->names;
 }
 
 int objects_get(struct sfc_objects *objects, const struct mk_core *core,
@@ -160,8 +243,12 @@ int objects_get(struct sfc_objects *objects, const struct mk_core *core,
 	mk_model_each_chain(model, add_chain, &gathering);
 	qsort(objects->chains_of, objects->chain_count, sizeof(*objects->chains_of),
 	      compare_chains);
+	if (find_conflicts(objects) < 0) {
+		objects_release(objects);
+		return mk_error_errno(err, ENOMEM, "functions of chains");
+	}
 	for (size_t i = 0; i < objects->chain_count; i++)
-		fill_chain(&objects->chains[i], objects->chains_of[i]);
+		fill_chain(&objects->chains[i], objects->chains_of[i], &objects->conflicts[i]);
 	mk_model_each_function_pod(model, add_pod, &gathering);
 	return 0;
 }
@@ -170,6 +257,7 @@ void objects_release(struct sfc_objects *objects)
 {
 	free(objects->chains);
 	free(objects->chains_of);
+	free(objects->conflicts);
 	free(objects->pods);
 	free(objects->pods_of);
 	free(objects->names);

@@ -11,6 +11,10 @@
 struct sfc_objects {
 	struct mk_sfc_chain_object *chains;
 	const struct mk_chain **chains_of; /* in the order of precedence */
+	struct sfc_conflict {
+		const struct mk_chain *with; /* NULL: none */
+		const char *function; /* that both have */
+	} * conflicts; /* by the same index: a chain that precedes keeps this one out of force */
 	size_t chain_count;
 	struct mk_sfc_pod_object *pods;
 	struct mk_function_pod *pods_of;
@@ -24,13 +28,29 @@ mk_must_check int objects_get(struct sfc_objects *objects, const struct mk_core 
 			      struct mk_error *err);
 void objects_release(struct sfc_objects *objects);
 
-/* tell.c: say what the status of each chain should be, as all agents do. @say must not change the
+/* status.c: what keeps a chain from taking flows, */
+struct sfc_problem {
+	const char *reason; /* of condition Accepted */
+	char what[2 * MK_OBJECT_NAME_SIZE + 160];
+	const char *remedy;
+};
+/* of the chain with this index. Returns false if there is nothing. */
+bool objects_problem(const struct sfc_objects *objects, size_t index, const struct mk_model *model,
+		     struct sfc_problem *problem);
+/* and of a pod in state MK_SFC_POD_OTHER_MODE. */
+struct sfc_mismatch {
+	const char *state; /* for `monokube chains` */
+	const char *why; /* with the remedy */
+};
+const struct sfc_mismatch *objects_mismatch(const struct sfc_objects *objects,
+					    const struct mk_sfc_pod_object *pod);
+/* Say what the status of each chain should be, as all agents do. @say must not change the
  * model. */
 mk_must_check int objects_status(const struct sfc_objects *objects, const struct mk_model *model,
 				 void (*say)(void *ctx, const struct mk_chain_status *status),
 				 void *ctx, struct mk_error *err);
 
-/* Write file `chains.json` in @state_dir for the command line, */
+/* tell.c: write file `chains.json` in @state_dir for the command line, */
 mk_must_check int objects_write(const struct sfc_objects *objects, const struct mk_model *model,
 				const struct mk_sfc *sfc, const char *state_dir,
 				struct mk_error *err);

@@ -23,7 +23,7 @@ static bool is_written(const struct mk_node_sfc *sfc, uint16_t number)
 	return true;
 }
 
-/* For mk_node_policies_use_chains(). */
+/* For mk_node_policies_use_chains(). A chain with ends takes no pod, so policies know none. */
 static int number_of(void *ctx, const char *uid)
 {
 	const struct mk_node_sfc *sfc = ctx;
@@ -31,7 +31,7 @@ static int number_of(void *ctx, const char *uid)
 
 	if (!sfc->known || !sfc->sfc)
 		return -1;
-	number = mk_sfc_chain_id(sfc->sfc, uid);
+	number = mk_sfc_chain_id(sfc->sfc, uid, false);
 	if (number)
 		return is_written(sfc, number) ? number : -1;
 	return sfc->settled ? 0 : -1;

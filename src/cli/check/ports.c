@@ -130,7 +130,7 @@ static void check_modes(struct mk_checking *checking, const struct mk_cli_chains
 		if (is_true(replica, "isHere") && strncmp(state, wrong, sizeof(wrong) - 1) == 0)
 			check_note(
 				checking, "ports",
-				"a function with tap: true in its chain needs annotation networking.monokube.io/function-ports: Tap, another function another mode",
+				"annotate it networking.monokube.io/function-ports: MODE; a function with tap: true needs mode Tap, an end of a chain End, another function another one",
 				"%s serves no chain: %s", mk_chain_names_text(replica, "name"),
 				state);
 	}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `monokube chains`: functions of service function chains, their replicas, and their packets. */
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "cli/inspect/chains.h"
 #include "cli/inspect/policy.h"
 #include "cli/inspect/view_internal.h"
+#include "datapath/maps/pin.h"
 
 #define EXIT_BLOCKED 1
 
@@ -146,15 +148,25 @@ static bool serves(const struct all *all, unsigned int function)
 	return true;
 }
 
+/* Taps and ends are never left out, so the column says what they are. */
+static const char *kind_of(json_object *function)
+{
+	const char *end = mk_chain_names_text(function, "end");
+
+	if (is_true(function, "tap"))
+		return "Tap";
+	if (*end)
+		return strcmp(end, "inside") == 0 ? "Inside end" : "Outside end";
+	return mk_chain_names_text(function, "whenUnavailable");
+}
+
 static json_object *row_of(json_object *chain, json_object *function)
 {
 	json_object *object = json_object_new_object();
 
 	mk_put_text(object, "chain", mk_chain_names_text(chain, "name"));
 	mk_put_text(object, "function", mk_chain_names_text(function, "name"));
-	mk_put_text(object, "whenUnavailable",
-		    is_true(function, "tap") ? "Tap"
-					     : mk_chain_names_text(function, "whenUnavailable"));
+	mk_put_text(object, "whenUnavailable", kind_of(function));
 	return object;
 }
 
@@ -173,45 +185,68 @@ static bool is_replica_of(json_object *names, json_object *chain, json_object *f
 		      mk_chain_names_text(function, "name")) == 0;
 }
 
+/* Find the next replica of the function, from *@at on. NULL: there is none. */
+static json_object *next_replica(const struct all *all, json_object *chain, json_object *function,
+				 size_t *at)
+{
+	json_object *names;
+
+	while ((names = mk_chain_names_at(&all->of[0], "replicas", (*at)++)))
+		if (is_replica_of(names, chain, function))
+			return names;
+	return NULL;
+}
+
+/* Does the chain have ends, and no replica of the inside end on this node? Then it does nothing
+ * here. */
+static bool is_idle(const struct all *all, json_object *chain, json_object *functions)
+{
+	json_object *first = json_object_array_get_idx(functions, 0);
+	size_t at = 0;
+
+	return first && *mk_chain_names_text(first, "end") && !next_replica(all, chain, first, &at);
+}
+
 /* Add a row per replica, or one that says that there is none. Returns EXIT_BLOCKED if the chain's
  * packets are dropped. */
 static int add_function(json_object *rows, const struct all *all, json_object *chain,
-			json_object *function)
+			json_object *function, bool idle)
 {
 	const unsigned int id = number_of(function, "id");
 	const bool blocks = strcmp(mk_chain_names_text(function, "whenUnavailable"), "Skip") != 0;
+	json_object *names, *object;
+	size_t at = 0;
 	bool any = false;
-	json_object *names;
 
-	for (size_t i = 0; (names = mk_chain_names_at(&all->of[0], "replicas", i)); i++) {
-		json_object *object;
-
-		if (!is_replica_of(names, chain, function))
-			continue;
+	while ((names = next_replica(all, chain, function, &at))) {
 		object = row_of(chain, function);
 		put_replica(object, all, function, names);
 		json_object_array_add(rows, object);
 		any = true;
 	}
 	if (!any) {
-		json_object *object = row_of(chain, function);
-
+		object = row_of(chain, function);
 		mk_put_text(object, "state",
-			    blocks ? "no replica: blocked" : "no replica: skipped");
+			    idle     ? "no replica on this node"
+			    : blocks ? "no replica: blocked"
+				     : "no replica: skipped");
 		json_object_array_add(rows, object);
 	}
-	return blocks && !serves(all, id) ? EXIT_BLOCKED : 0;
+	return blocks && !idle && !serves(all, id) ? EXIT_BLOCKED : 0;
 }
 
 static int add_chain(json_object *rows, const struct all *all, json_object *chain)
 {
 	json_object *functions = NULL;
 	int status = 0;
+	bool idle;
 
 	if (!json_object_object_get_ex(chain, "functions", &functions))
 		return 0;
+	idle = is_idle(all, chain, functions);
 	for (size_t i = 0; i < json_object_array_length(functions); i++)
-		status |= add_function(rows, all, chain, json_object_array_get_idx(functions, i));
+		status |= add_function(rows, all, chain, json_object_array_get_idx(functions, i),
+				       idle);
 	return status;
 }
 
@@ -260,6 +295,39 @@ static void add_pods(json_object *list, const struct mk_views *views, const char
 	}
 }
 
+/* ---- chains with ends ------------------------------------------------------------------------ */
+
+/* Count the flows of chain @id in the tables of one family. */
+static unsigned int count_flows(const struct mk_view *view, unsigned int id)
+{
+	cleanup_close int fd = -1;
+	char name[32], key[64];
+	unsigned int count = 0;
+
+	snprintf(name, sizeof(name), "sfc_flows_%u", id);
+	fd = mk_pin_open(view->dir, MK_PIN_MAPS, name, NULL);
+	while (fd >= 0 && count < MK_SFC_END_FLOWS &&
+	       bpf_map_get_next_key(fd, count ? key : NULL, key) == 0)
+		count++;
+	return count;
+}
+
+static void add_flows(json_object *ends, const struct all *all, json_object *chain)
+{
+	json_object *functions = json_object_object_get(chain, "functions"),
+		    *first = functions ? json_object_array_get_idx(functions, 0) : NULL, *object;
+	unsigned int flows = 0;
+
+	if (!first || !*mk_chain_names_text(first, "end"))
+		return;
+	for (size_t i = 0; i < all->count; i++)
+		flows += count_flows(all->of[i].view, number_of(chain, "id"));
+	object = json_object_new_object();
+	mk_put_text(object, "chain", mk_chain_names_text(chain, "name"));
+	mk_put_number(object, "flows", flows);
+	json_object_array_add(ends, object);
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 /* Add a row if the chain takes no pod. */
@@ -276,9 +344,12 @@ static void add_problem(json_object *problems, json_object *chain)
 	json_object_array_add(problems, object);
 }
 
-static int add_chains(json_object *rows, json_object *problems, const struct all *all,
-		      const char *word, struct mk_error *err)
+static int add_chains(json_object *result, const struct all *all, const char *word,
+		      struct mk_error *err)
 {
+	json_object *rows = json_object_object_get(result, "functions"),
+		    *problems = json_object_object_get(result, "problems"),
+		    *ends = json_object_object_get(result, "ends");
 	json_object *chain;
 	bool found = !word;
 	int status = 0;
@@ -287,6 +358,7 @@ static int add_chains(json_object *rows, json_object *problems, const struct all
 		if (names_chain(mk_chain_names_text(chain, "name"), word)) {
 			status |= add_chain(rows, all, chain);
 			add_problem(problems, chain);
+			add_flows(ends, all, chain);
 			found = true;
 		}
 	if (!found)
@@ -295,6 +367,14 @@ static int add_chains(json_object *rows, json_object *problems, const struct all
 			"no chain '%s' on this node: `monokube chains` lists all, `kubectl get sfc -A` those of the cluster",
 			word);
 	return status;
+}
+
+static void print_if_any(json_object *rows, const struct mk_cli_column *columns, size_t count)
+{
+	if (json_object_array_length(rows) == 0)
+		return;
+	printf("\n");
+	mk_cli_print_table(stdout, rows, columns, count);
 }
 
 static int print(const struct mk_cli_options *options, json_object *result, struct mk_error *err)
@@ -323,7 +403,12 @@ static int print(const struct mk_cli_options *options, json_object *result, stru
 		{ "PROBLEM", "problem" },
 		{ "REMEDY", "remedy" },
 	};
-	json_object *problems = json_object_object_get(result, "problems");
+	static const struct mk_cli_column of_ends[] = {
+		{ "CHAIN WITH ENDS", "chain" },
+		{ "FLOWS", "flows" },
+	};
+	json_object *problems = json_object_object_get(result, "problems"),
+		    *ends = json_object_object_get(result, "ends");
 
 	if (options->json)
 		return mk_cli_print_json(stdout, result, err);
@@ -332,10 +417,8 @@ static int print(const struct mk_cli_options *options, json_object *result, stru
 	printf("\n");
 	mk_cli_print_table(stdout, json_object_object_get(result, "pods"), of_pods,
 			   MK_ARRAY_SIZE(of_pods));
-	if (json_object_array_length(problems) == 0)
-		return 0;
-	printf("\n");
-	mk_cli_print_table(stdout, problems, of_problems, MK_ARRAY_SIZE(of_problems));
+	print_if_any(ends, of_ends, MK_ARRAY_SIZE(of_ends));
+	print_if_any(problems, of_problems, MK_ARRAY_SIZE(of_problems));
 	return 0;
 }
 
@@ -343,17 +426,17 @@ static int show(const struct mk_views *views, const struct mk_cli_options *optio
 		struct mk_error *err)
 {
 	cleanup_json json_object *result = json_object_new_object();
-	json_object *functions = json_object_new_array(), *pods = json_object_new_array(),
-		    *problems = json_object_new_array();
+	json_object *pods = json_object_new_array();
 	struct all all = { .count = 0 };
 	int ret = 0, status;
 
-	json_object_object_add(result, "functions", functions);
+	json_object_object_add(result, "functions", json_object_new_array());
 	json_object_object_add(result, "pods", pods);
-	json_object_object_add(result, "problems", problems);
+	json_object_object_add(result, "ends", json_object_new_array());
+	json_object_object_add(result, "problems", json_object_new_array());
 	for (size_t i = 0; ret == 0 && i < views->count; i++)
 		ret = mk_cli_chains_open(&all.of[all.count++], &views->list[i], err);
-	ret = ret ?: add_chains(functions, problems, &all, options->words[0], err);
+	ret = ret ?: add_chains(result, &all, options->words[0], err);
 	status = ret;
 	add_pods(pods, views, options->words[0]);
 	if (ret >= 0)

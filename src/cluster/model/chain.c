@@ -222,6 +222,8 @@ static int decode_traffic(struct mk_texts *texts, const struct mk_json *spec,
 	struct mk_json traffic;
 	int ret = tree_member(spec, "traffic", json_type_object, &traffic, err);
 
+	if (ret == 0 && chain->has_ends)
+		return traffic.value ? tree_wrong(&traffic, "no such field beside ends", err) : 0;
 	if (ret == 0 && !traffic.value)
 		return tree_wrong(&traffic, "podSelector and direction, or service", err);
 	ret = ret
@@ -243,18 +245,19 @@ static int decode_traffic(struct mk_texts *texts, const struct mk_json *spec,
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-static int decode_name(struct mk_texts *texts, const struct mk_json *item,
-		       const struct mk_chain *chain, struct mk_chain_function *function,
-		       struct mk_error *err)
+/* Read member @key, the name of @function, which differs from the @count before it. */
+static int decode_name(struct mk_texts *texts, const struct mk_json *item, const char *key,
+		       const struct mk_chain *chain, size_t count,
+		       struct mk_chain_function *function, struct mk_error *err)
 {
 	struct mk_json at;
-	int ret = tree_member(item, "name", json_type_string, &at, err);
+	int ret = tree_member(item, key, json_type_string, &at, err);
 
 	if (ret < 0)
 		return ret;
 	if (!at.value || !is_dns_label(mk_json_string(&at)))
 		return tree_wrong(&at, DNS_LABEL, err);
-	for (size_t i = 0; i < chain->function_count; i++)
+	for (size_t i = 0; i < count; i++)
 		if (strcmp(chain->functions[i].name, mk_json_string(&at)) == 0)
 			return tree_wrong(&at, "each function once", err);
 	function->name = text_share(texts, mk_json_string(&at));
@@ -262,13 +265,16 @@ static int decode_name(struct mk_texts *texts, const struct mk_json *item,
 }
 
 /* A tap is never unavailable, so nothing is to be said about that. */
-static int decode_tap(const struct mk_json *item, struct mk_chain_function *function,
+static int decode_tap(const struct mk_json *item, bool has_ends, struct mk_chain_function *function,
 		      struct mk_error *err)
 {
 	static const char *const excluded[] = { "whenUnavailable", "onLoss" };
 	struct mk_json at;
 	int ret = tree_bool(item, "tap", &function->is_tap, err);
 
+	ret = ret ?: tree_member(item, "tap", json_type_boolean, &at, err);
+	if (ret == 0 && function->is_tap && has_ends)
+		return tree_wrong(&at, "no tap beside ends", err);
 	for (size_t i = 0; ret == 0 && function->is_tap && i < MK_ARRAY_SIZE(excluded); i++) {
 		ret = tree_member(item, excluded[i], json_type_string, &at, err);
 		if (ret == 0 && at.value)
@@ -291,7 +297,7 @@ static int decode_function(struct mk_texts *texts, const struct mk_json *item,
 	int ret = KNOWN_MEMBERS(item, err, "name", "whenUnavailable", "onLoss", "hashBy",
 				"localWeight", "tap");
 
-	ret = ret ?: decode_tap(item, function, err);
+	ret = ret ?: decode_tap(item, chain->has_ends, function, err);
 	ret = ret
 		      ?: decode_word(item, "whenUnavailable", unavailable, 2, "Block or Skip",
 				     &skips, err);
@@ -300,11 +306,11 @@ static int decode_function(struct mk_texts *texts, const struct mk_json *item,
 	ret = ret
 		      ?: tree_number(item, "localWeight", 1, MK_SFC_LOCAL_WEIGHT_MAX, &local_weight,
 				     err);
-	function->local_weight = (uint16_t)local_weight;
+	function->local_weight = chain->has_ends ? 1 : (uint16_t)local_weight;
 	function->skips = skips || function->is_tap;
 	function->drops_lost = drops;
 	function->hash_by = (uint8_t)hash_by;
-	return ret ?: decode_name(texts, item, chain, function, err);
+	return ret ?: decode_name(texts, item, "name", chain, chain->function_count, function, err);
 }
 
 /* A chain of taps alone leads no packet anywhere. */
@@ -325,7 +331,9 @@ static int decode_functions(struct mk_texts *texts, const struct mk_json *spec,
 
 	if (ret == 0 && tree_length(&list) == 0)
 		return tree_wrong(&list, "1 to 8 functions", err);
-	chain->functions = ret < 0 ? NULL : calloc(tree_length(&list), sizeof(*chain->functions));
+	chain->functions =
+		ret < 0 ? NULL
+			: calloc(tree_length(&list) + MK_SFC_SIDES, sizeof(*chain->functions));
 	if (ret == 0 && !chain->functions)
 		return mk_error_errno(err, ENOMEM, "functions of a chain");
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
@@ -334,6 +342,41 @@ static int decode_functions(struct mk_texts *texts, const struct mk_json *spec,
 		chain->function_count += ret == 0;
 	}
 	return ret ?: check_taps(&list, chain, err);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+/* What says which flows a chain takes has no meaning beside ends. */
+static int find_ends(const struct mk_json *spec, struct mk_json *ends, struct mk_chain *chain,
+		     struct mk_error *err)
+{
+	int ret = tree_member(spec, "ends", json_type_object, ends, err);
+	struct mk_json open = { .parent = spec, .key = "takeOpenFlows" };
+
+	chain->has_ends = ret == 0 && ends->value;
+	if (!chain->has_ends || !chain->leaves_open_flows)
+		return ret;
+	json_object_object_get_ex(spec->value, open.key, &open.value);
+	return tree_wrong(&open, "true, or no such field: a chain with ends takes all flows", err);
+}
+
+/* Read the names of the ends, after those of the functions. A replica of an end is on the node of
+ * the other replicas, so localWeight has no meaning. */
+static int decode_ends(struct mk_texts *texts, const struct mk_json *ends, struct mk_chain *chain,
+		       struct mk_error *err)
+{
+	static const char *const keys[MK_SFC_SIDES] = { "inside", "outside" };
+	int ret = KNOWN_MEMBERS(ends, err, "inside", "outside");
+
+	for (size_t side = 0; ret == 0 && side < MK_SFC_SIDES; side++) {
+		size_t place = chain->function_count + side;
+
+		chain->functions[place] =
+			(struct mk_chain_function){ .is_end = true, .local_weight = 1 };
+		ret = decode_name(texts, ends, keys[side], chain, place, &chain->functions[place],
+				  err);
+	}
+	return ret;
 }
 
 /* ---- the chain ------------------------------------------------------------------------------- */
@@ -365,24 +408,28 @@ int chain_decode(struct mk_texts *texts, const struct mk_json *tree, const struc
 	struct mk_chain *chain = &object->chain;
 	bool takes_open_flows = true;
 	int64_t priority = 0;
-	struct mk_json spec;
+	struct mk_json spec, ends = { 0 };
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
-	ret = ret ?: KNOWN_MEMBERS(&spec, err, "priority", "takeOpenFlows", "traffic", "functions");
+	ret = ret
+		      ?: KNOWN_MEMBERS(&spec, err, "priority", "takeOpenFlows", "traffic", "ends",
+				       "functions");
 	ret = ret ?: decode_identity(tree, id, chain, err);
 	ret = ret ?: tree_number(&spec, "priority", 0, PRIORITY_MAX, &priority, err);
 	ret = ret ?: tree_bool(&spec, "takeOpenFlows", &takes_open_flows, err);
 	chain->priority = (uint16_t)priority;
 	chain->leaves_open_flows = !takes_open_flows;
+	ret = ret ?: find_ends(&spec, &ends, chain, err);
 	ret = ret ?: decode_traffic(texts, &spec, chain, err);
-	return ret ?: decode_functions(texts, &spec, chain, err);
+	ret = ret ?: decode_functions(texts, &spec, chain, err);
+	return ret < 0 || !chain->has_ends ? ret : decode_ends(texts, &ends, chain, err);
 }
 
 static bool functions_equal(const struct mk_chain *a, const struct mk_chain *b)
 {
-	if (a->function_count != b->function_count)
+	if (a->function_count != b->function_count || a->has_ends != b->has_ends)
 		return false;
-	for (size_t i = 0; i < a->function_count; i++) {
+	for (size_t i = 0; i < mk_chain_length(a); i++) {
 		const struct mk_chain_function *left = &a->functions[i], *right = &b->functions[i];
 
 		if (left->name != right->name || left->is_tap != right->is_tap ||
@@ -415,7 +462,7 @@ void chain_release(struct mk_texts *texts, union policy_object *object)
 	selector_release(texts, &chain->namespaces);
 	selector_release(texts, &chain->pods);
 	policy_rules_release(texts, &chain->rules);
-	for (size_t i = 0; i < chain->function_count; i++)
+	for (size_t i = 0; chain->functions && i < mk_chain_length(chain); i++)
 		text_release(texts, chain->functions[i].name);
 	free(chain->functions);
 	free(chain->uid);

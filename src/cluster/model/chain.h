@@ -18,6 +18,7 @@
 /* On the same Pod: how its ports work. Behind Multus, the definitions of the ports. */
 #define MK_FUNCTION_PORTS_ANNOTATION "networking.monokube.io/function-ports"
 #define MK_FUNCTION_PORTS_TAP	     "Tap" /* its value for a pod with one port, a tap */
+#define MK_FUNCTION_PORTS_END	     "End" /* the same for an end of a chain */
 #define MK_MULTUS_ANNOTATION	     "k8s.v1.cni.cncf.io/networks"
 /* Its share of new flows, 0 to MK_FUNCTION_WEIGHT_MAX; 0 drains it. */
 #define MK_FUNCTION_WEIGHT_ANNOTATION "networking.monokube.io/weight"
@@ -32,6 +33,7 @@ enum mk_chain_hash { MK_CHAIN_BY_FLOW, MK_CHAIN_BY_POD, MK_CHAIN_BY_PEER };
 struct mk_chain_function {
 	const char *name; /* a text of the model */
 	bool is_tap; /* tap: true; then it skips, too */
+	bool is_end; /* of spec.ends: its pods have mode End */
 	bool skips; /* whenUnavailable: Skip */
 	bool drops_lost; /* onLoss: Drop */
 	uint8_t hash_by; /* enum mk_chain_hash */
@@ -49,14 +51,36 @@ struct mk_chain {
 	const char *service; /* a text of the model */
 	struct mk_selector namespaces, pods;
 	struct mk_policy_rules rules; /* one, with the peers and ports; its action says nothing */
-	struct mk_chain_function *functions; /* [0] is next to the chained pod */
+	/* [0] is next to the chained pod, or to the inside end. If @has_ends, the two ends follow,
+	 * by enum mk_sfc_side (mk_chain_at()). */
+	struct mk_chain_function *functions;
 	uint16_t priority; /* the higher one first */
-	uint8_t function_count; /* 1 to MK_SFC_FUNCTIONS */
+	uint8_t function_count; /* 1 to MK_SFC_FUNCTIONS, without ends */
+	bool has_ends; /* spec.ends instead of spec.traffic: the chain takes no pod */
 	bool has_namespaces;
 	bool applies[MK_POLICY_DIRECTIONS]; /* EGRESS: flows that chained pods begin */
 	bool leaves_open_flows; /* takeOpenFlows: false */
 };
 _Static_assert(sizeof(struct mk_chain) <= sizeof(struct mk_pod_object), "an entry of the model");
+
+/* Functions and ends. */
+static inline size_t mk_chain_length(const struct mk_chain *chain)
+{
+	return chain->function_count + (chain->has_ends ? MK_SFC_SIDES : 0U);
+}
+
+/* Return the one at @place, in the order from the inside to the outside, ends included. */
+static inline const struct mk_chain_function *mk_chain_at(const struct mk_chain *chain,
+							  size_t place)
+{
+	if (!chain->has_ends)
+		return &chain->functions[place];
+	if (place == 0)
+		return &chain->functions[chain->function_count + MK_SFC_INSIDE];
+	if (place > chain->function_count)
+		return &chain->functions[chain->function_count + MK_SFC_OUTSIDE];
+	return &chain->functions[place - 1];
+}
 
 /* What the Service of a chain gives it. */
 enum mk_chain_service {
@@ -77,7 +101,7 @@ struct mk_function_pod {
 	bool finished; /* Succeeded or Failed */
 	bool host_network; /* not a replica */
 	bool asks_for_ports; /* it has MK_FUNCTION_PORTS_ANNOTATION or MK_MULTUS_ANNOTATION */
-	bool is_tap; /* the first one of these says so */
+	bool is_tap, is_end; /* the first one of these says so */
 	uint8_t weight; /* 0 to MK_FUNCTION_WEIGHT_MAX */
 	bool weight_is_wrong; /* its annotation makes no sense, so the weight is the default */
 };
@@ -94,7 +118,7 @@ struct mk_chain_status {
 	struct mk_chain_function_status {
 		const char *name;
 		unsigned int ready, total; /* function pods */
-	} functions[MK_SFC_FUNCTIONS]; /* as in the chain */
+	} functions[MK_SFC_FUNCTIONS + MK_SFC_SIDES]; /* as mk_chain_at() */
 	size_t function_count;
 	struct mk_chain_condition accepted, ready;
 };

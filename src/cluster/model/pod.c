@@ -245,6 +245,7 @@ static int decode_annotations(const struct mk_json *metadata, struct mk_pod_obje
 		return ret;
 	pod->asks_for_ports = (ports && *ports) || (multus && *multus);
 	pod->is_tap = ports && strcmp(ports, MK_FUNCTION_PORTS_TAP) == 0;
+	pod->is_end = ports && strcmp(ports, MK_FUNCTION_PORTS_END) == 0;
 	pod->weight = MK_FUNCTION_WEIGHT;
 	if (!weight)
 		return 0;
@@ -297,7 +298,7 @@ bool pod_equal(const union policy_object *a, const union policy_object *b)
 	       left->host_network == right->host_network && left->finished == right->finished &&
 	       left->terminating == right->terminating && left->ready == right->ready &&
 	       left->asks_for_ports == right->asks_for_ports && left->is_tap == right->is_tap &&
-	       left->weight == right->weight;
+	       left->is_end == right->is_end && left->weight == right->weight;
 }
 
 void pod_release(struct mk_texts *texts, union policy_object *object)

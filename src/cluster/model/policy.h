@@ -64,7 +64,7 @@ struct mk_pod_object {
 	uint16_t port_count;
 	bool host_network, finished, terminating; /* finished: Succeeded or Failed */
 	/* Only of function pods (chain.h). */
-	bool ready, asks_for_ports : 1, is_tap : 1;
+	bool ready, asks_for_ports : 1, is_tap : 1, is_end : 1;
 	uint8_t weight; /* MK_FUNCTION_WEIGHT_WRONG: the annotation makes no sense */
 };
 _Static_assert(sizeof(struct mk_pod_object) == 112, "a cluster has a hundred thousand");

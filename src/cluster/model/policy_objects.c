@@ -391,6 +391,7 @@ static struct mk_function_pod view_function(const struct mk_pod_object *pod)
 		.host_network = pod->host_network,
 		.asks_for_ports = pod->asks_for_ports,
 		.is_tap = pod->is_tap,
+		.is_end = pod->is_end,
 		.weight = wrong ? MK_FUNCTION_WEIGHT : pod->weight,
 		.weight_is_wrong = wrong,
 	};

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server does with an object of a CustomResourceDefinition: refuse or prune unknown fields, fill in
-defaults, check values and rules. Rules (CEL) may use has(), size(), comparisons, && || and !, and be one self.exists()."""
+defaults, check values and rules. Rules (CEL) may use has(), size(), comparisons, && || and !, and end with one exists()."""
 import functools
 import os
 import re
@@ -17,13 +17,16 @@ def of_chains():
         return next(yaml.safe_load_all(f))["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
 
-def holds(rule, value):
-    """Is this rule of CEL true for @value?"""
-    for pattern, python in ((r"^self\.exists\((\w+), (.*)\)$", r"any(\2 for \1 in self)"),
+def holds(rule, value, old):
+    """Is this rule of CEL true for @value? One about oldSelf holds for a new object, @old None."""
+    if "oldSelf" in rule and old is None:
+        return True
+    for pattern, python in ((r"(self[.\w]*)\.exists\((\w+), (.*)\)$", r"any(\3 for \2 in \1)"),
                             (r"has\((\w+)\.(\w+)\)", r"('\2' in \1)"), (r"(\w+)\.(\w+)\.size\(\)", r"len(\1['\2'])"),
-                            (r"(\w+)\.(\w+)", r"\1['\2']"), (r"\|\|", " or "), ("&&", " and "), (r"!(?!=)", " not ")):
+                            (r"(\w+)\.(\w+)", r"\1['\2']"), (r"\]\.(\w+)", r"]['\1']"),
+                            (r"\|\|", " or "), ("&&", " and "), (r"!(?!=)", " not ")):
         rule = re.sub(pattern, python, rule)
-    return eval(rule.strip(), {"self": value})  # pylint: disable=eval-used
+    return eval(rule.strip(), {"self": value, "oldSelf": old})  # pylint: disable=eval-used
 
 
 def unknown(value, schema, at=""):
@@ -64,8 +67,8 @@ def faults_of_value(value, schema):
         (["should match '%s'" % schema["pattern"]] if "pattern" in schema and not re.search(schema["pattern"], value) else [])
 
 
-def faults(value, schema, at=""):
-    """What is wrong with @value, as "path: why"."""
+def faults(value, schema, at="", old=None):
+    """What is wrong with @value, which replaces @old, as "path: why"."""
     found = ["%s: %s" % (at, why) for why in faults_of_value(value, schema)]
     if found:
         return found
@@ -77,7 +80,8 @@ def faults(value, schema, at=""):
     elif isinstance(value, dict) and at != ".metadata":
         found += ["%s.%s: Required value" % (at, k) for k in schema.get("required", []) if k not in value]
         found += [x for k, v in value.items() for x in faults(
-            v, schema.get("properties", {}).get(k) or schema["additionalProperties"], "%s.%s" % (at, k))]
+            v, schema.get("properties", {}).get(k) or schema["additionalProperties"], "%s.%s" % (at, k),
+            old.get(k) if isinstance(old, dict) else None)]
     if not found:
-        found = ["%s: %s" % (at, r["message"]) for r in schema.get("x-kubernetes-validations", []) if not holds(r["rule"], value)]
+        found = ["%s: %s" % (at, r["message"]) for r in schema.get("x-kubernetes-validations", []) if not holds(r["rule"], value, old)]
     return found

@@ -172,7 +172,7 @@ class Store:
         obj["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
         if "generation" in before["metadata"]:
             obj["metadata"]["generation"] = before["metadata"]["generation"]
-        self.default(resource, obj)
+        self.default(resource, obj, before)
         if obj == before:
             return before
         if "generation" in before["metadata"]:
@@ -207,7 +207,7 @@ class Store:
 
     # ---- what the server fills in
 
-    def default(self, resource, obj):
+    def default(self, resource, obj, before=None):
         if resource.kind == "Service":
             self.default_service(obj)
         elif resource.kind == "Node":
@@ -215,7 +215,7 @@ class Store:
             obj.setdefault("status", {})
         elif resource.kind == "ServiceFunctionChain":
             schema.fill_in(obj, schema.of_chains())
-            if wrong := schema.faults(obj, schema.of_chains()):
+            if wrong := schema.faults(obj, schema.of_chains(), old=before):
                 raise Status(422, "Invalid", 'ServiceFunctionChain.%s "%s" is invalid: %s' % (
                     resource.group, obj["metadata"]["name"], "; ".join(x.lstrip(".") for x in wrong)))
         elif resource.kind == "EndpointSlice":
