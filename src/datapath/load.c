@@ -328,6 +328,7 @@ static int open_policies(struct mk_datapath *datapath, struct mk_error *err)
 
 static int open_sfc(struct mk_datapath *datapath, struct mk_error *err)
 {
+	datapath->sfc_tables.pins = datapath->bpf_dir;
 	datapath->sfc = mk_sfc_sync_new(&datapath->sfc_tables, err);
 	return datapath->sfc ? 0 : -EINVAL;
 }
@@ -376,6 +377,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "sfc_ports", &datapath->sfc_tables.ports },
 		{ "sfc_paths", &datapath->sfc_tables.paths },
 		{ "sfc_counters", &datapath->sfc_tables.counters },
+		{ "sfc_end_flows", &datapath->sfc_tables.end_flows },
 	};
 	int ret;
 

@@ -2,8 +2,11 @@
 #include "unit/sfc_fixture.h"
 
 #include <bpf/libbpf.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "unit/unit.h"
@@ -52,6 +55,35 @@ static void make(size_t i, sa_family_t family)
 	ck_ok(mk_table_init(maps[i].table, maps[i].name, fd, &err));
 }
 
+/* The maps of flows have the form of this one. */
+static void make_end_flows(sa_family_t family)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options);
+	struct mk_table flows;
+	int fd;
+
+	ck_ok(mk_table_create(&flows, "sfc_end_flow", BPF_MAP_TYPE_LRU_HASH,
+			      sizeof(struct mk_tuple), sizeof(struct mk_sfc_end_flow), 64, family,
+			      &err));
+	options.inner_map_fd = (uint32_t)flows.fd;
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, "sfc_end_flows", sizeof(uint32_t),
+			    sizeof(uint32_t), MK_SFC_CHAINS, &options);
+	ck_assert_msg(fd >= 0, "cannot create map sfc_end_flows: %s", strerror(errno));
+	ck_ok(mk_table_init(&sfc_tables.end_flows, "sfc_end_flows", fd, &err));
+	mk_table_close(&flows);
+}
+
+void sfc_pins_mount(void)
+{
+	ck_assert_msg(unshare(CLONE_NEWNS) == 0, "unshare: %s (needs root)", strerror(errno));
+	ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	ck_assert_int_eq(mount("tmpfs", "/mnt", "tmpfs", 0, NULL), 0);
+	ck_assert_int_eq(mkdir(SFC_PINS, 0700), 0);
+	ck_assert_int_eq(mount("bpffs", SFC_PINS, "bpf", 0, NULL), 0);
+	ck_assert_int_eq(mkdir(SFC_PINS "/maps", 0700), 0);
+	sfc_tables.pins = SFC_PINS;
+}
+
 void sfc_maps_make(sa_family_t family)
 {
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
@@ -59,10 +91,12 @@ void sfc_maps_make(sa_family_t family)
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
 		make(i, family);
+	make_end_flows(family);
 }
 
 void sfc_maps_close(void)
 {
 	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
 		mk_table_close(maps[i].table);
+	mk_table_close(&sfc_tables.end_flows);
 }

@@ -7,8 +7,11 @@
 
 extern struct mk_sfc_tables sfc_tables;
 
-/* Make those of @family. */
+/* Make those of @family. The caller sets sfc_tables.pins, */
 void sfc_maps_make(sa_family_t family);
+/* or has a bpffs mounted for it, in a mount namespace of the test. */
+#define SFC_PINS "/mnt/bpf"
+void sfc_pins_mount(void);
 void sfc_maps_close(void);
 
 #endif

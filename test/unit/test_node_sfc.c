@@ -155,6 +155,7 @@ static void stop_agent(void)
 static void setup(void)
 {
 	sfc_maps_make(AF_INET);
+	sfc_tables.pins = BPF_DIR;
 	snprintf(core.config.node_name, sizeof(core.config.node_name), "node1");
 	snprintf(core.config.state_dir, sizeof(core.config.state_dir), "%s", STATE);
 	snprintf(core.config.bpf_dir, sizeof(core.config.bpf_dir), "%s", BPF_DIR);

@@ -2,8 +2,10 @@
 /* The tables of service function chains: what is written, in which order a kill may meet it, what a
  * restart finds, repairs, and paths that nobody uses. With real maps of each family. */
 #include <bpf/libbpf.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "datapath/sfc/tables.h"
@@ -18,7 +20,7 @@ static struct mk_sfc *sfc;
 static struct mk_error err;
 static struct mk_sfc_counts counts;
 static struct mk_sfc_chain_object chains[2];
-static struct mk_sfc_pod_object pods[3];
+static struct mk_sfc_pod_object pods[4];
 static size_t chain_count, pod_count;
 static uint64_t now_ns;
 
@@ -42,6 +44,7 @@ static void stop(void)
 static void setup_family(sa_family_t family)
 {
 	sfc_maps_make(family);
+	sfc_pins_mount();
 	now_ns = 1000 * S;
 	chain_count = pod_count = 0;
 	start();
@@ -581,6 +584,181 @@ START_TEST(test_path_comes_back)
 }
 END_TEST
 
+/* ---- chains with ends ------------------------------------------------------------------------ */
+
+static void add_end(const char *uid, const char *function, uint32_t ifindex)
+{
+	add_pod(uid, ifindex);
+	pods[pod_count - 1].function = function;
+	pods[pod_count - 1].mode = MK_PORT_END;
+	pods[pod_count - 1].ifindex[MK_SFC_OUTSIDE] = 0;
+}
+
+static void begin_ends(void)
+{
+	add_chain("e", "firewall");
+	chains[0].ends[MK_SFC_INSIDE] = "client";
+	chains[0].ends[MK_SFC_OUTSIDE] = "server";
+	add_pod("f", 100);
+	add_end("c", "client", 110);
+	add_end("s", "server", 112);
+	apply();
+}
+
+/* Return the id of the map of flows of the chain; 0: it has none. */
+static uint32_t flows_id(void)
+{
+	uint32_t id = 0, chain = chains[0].number;
+
+	return mk_table_get(&sfc_tables.end_flows, &chain, &id, NULL) == 0 ? id : 0;
+}
+
+static void flows_pin(char *path, size_t size)
+{
+	snprintf(path, size, SFC_PINS "/maps/sfc_flows_%u", chains[0].number);
+}
+
+static struct mk_table open_flows(void)
+{
+	struct mk_table flows;
+	char path[64];
+	int fd;
+
+	flows_pin(path, sizeof(path));
+	fd = bpf_obj_get(path);
+	ck_assert_msg(fd >= 0, "no pin %s", path);
+	ck_ok(mk_table_init(&flows, "sfc_end_flow", fd, &err));
+	return flows;
+}
+
+/* A flow of both ends and the firewall, which had its last packet at @seen_s. */
+static void put_flow(uint8_t proto, uint16_t port, uint64_t seen_s, bool closing)
+{
+	cleanup_table struct mk_table flows = open_flows();
+	struct mk_tuple key = { .sport = port, .dport = 1, .proto = proto };
+	struct mk_sfc_end_flow flow = { .seen_s = (uint32_t)seen_s, .closing = closing };
+
+	key.saddr = addr_of(mk_table_family(&flows) == AF_INET ? "10.9.0.1" : "fd00:9::1");
+	key.daddr = key.saddr;
+	flow.replica[0] = pods[0].number;
+	flow.end[MK_SFC_INSIDE] = pods[1].number;
+	flow.end[MK_SFC_OUTSIDE] = pods[2].number;
+	ck_ok(mk_table_put(&flows, &key, &flow, &err));
+}
+
+static size_t count_flows(void)
+{
+	cleanup_table struct mk_table flows = open_flows();
+	cleanup_free void *keys = NULL;
+	size_t count;
+
+	ck_ok(mk_table_keys(&flows, &keys, &count, &err));
+	return count;
+}
+
+START_TEST(test_end_flows)
+{
+	struct mk_sfc_named named;
+
+	begin();
+	ck_assert_uint_eq(flows_id(), 0);
+	chain_count = pod_count = 0;
+	begin_ends();
+	ck_assert_uint_ne(flows_id(), 0);
+	put_flow(IPPROTO_UDP, 1, now_ns / S, false);
+	put_flow(IPPROTO_TCP, 2, now_ns / S, false);
+	put_flow(IPPROTO_TCP, 3, now_ns / S, true);
+	put_flow(IPPROTO_TCP, 4, now_ns / S + 1, false); /* later than the agent's clock */
+	ck_assert_int_eq(pass_ends(0), 0);
+	named = *mk_sfc_sync_named(made);
+	for (size_t i = 0; i < 3; i++)
+		ck_assert(named.replicas[pods[i].number]);
+	ck_assert(!named.chains[chains[0].number]);
+	ck_assert_uint_eq(mk_sfc_sync_flows(made, pods[1].number), 4);
+	ck_assert_int_eq(pass_ends(120), 0);
+	ck_assert_uint_eq(count_flows(), 4);
+	ck_assert_int_eq(pass_ends(1), 0);
+	ck_assert_uint_eq(count_flows(), 3);
+	ck_assert_int_eq(pass_ends(180), 0);
+	ck_assert_uint_eq(count_flows(), 2);
+	ck_assert_int_eq(pass_ends(24 * 3600), 0);
+	ck_assert_uint_eq(count_flows(), 0);
+	ck_assert_uint_eq(mk_sfc_sync_flows(made, pods[1].number), 0);
+}
+END_TEST
+
+START_TEST(test_end_flows_restart)
+{
+	uint32_t id;
+
+	begin_ends();
+	id = flows_id();
+	put_flow(IPPROTO_UDP, 1, now_ns / S, false);
+	stop();
+	start();
+	ck_assert_uint_eq(apply(), 0);
+	ck_assert_uint_eq(flows_id(), id);
+	ck_assert_int_eq(pass_ends(0), 0);
+	ck_assert_uint_eq(mk_sfc_sync_flows(made, pods[0].number), 1);
+}
+END_TEST
+
+/* No agent can open the map without its pin, so it gets another one. */
+START_TEST(test_end_flows_without_pin)
+{
+	char path[64];
+	uint32_t id;
+
+	begin_ends();
+	id = flows_id();
+	flows_pin(path, sizeof(path));
+	ck_assert_int_eq(unlink(path), 0);
+	stop();
+	start();
+	ck_assert_uint_eq(apply(), 1);
+	ck_assert_uint_ne(flows_id(), id);
+	ck_assert_uint_eq(count_flows(), 0);
+}
+END_TEST
+
+START_TEST(test_end_flows_repair)
+{
+	uint32_t chain;
+
+	begin_ends();
+	chain = chains[0].number;
+	ck_assert_int_eq(bpf_map_delete_elem(sfc_tables.end_flows.fd, &chain), 0);
+	capture_log();
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	captured_log();
+	ck_assert_uint_eq(apply(), 1);
+	ck_assert_uint_ne(flows_id(), 0);
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 0);
+	ck_assert_uint_eq(count_flows(), 0);
+}
+END_TEST
+
+/* The chain's own flows do not keep its number. */
+START_TEST(test_end_flows_gone)
+{
+	const struct mk_sfc_named *named;
+	char path[64];
+
+	begin_ends();
+	put_flow(IPPROTO_TCP, 1, now_ns / S, false);
+	flows_pin(path, sizeof(path));
+	chain_count = 0;
+	apply();
+	now_ns += S;
+	ck_assert_int_eq(pass_ends(0), 0);
+	named = mk_sfc_sync_named(made);
+	ck_assert_uint_ge(mk_sfc_release(sfc, &named, 1, now_ns), 1);
+	apply();
+	ck_assert_uint_eq(flows_id(), 0);
+	ck_assert_int_ne(access(path, F_OK), 0);
+}
+END_TEST
+
 static void fill(TCase *tcase)
 {
 	tcase_add_test(tcase, test_rows);
@@ -593,6 +771,11 @@ static void fill(TCase *tcase)
 	tcase_add_test(tcase, test_freed);
 	tcase_add_loop_test(tcase, test_repair, 0, MK_ARRAY_SIZE(damages));
 	tcase_add_test(tcase, test_repair_in_turns);
+	tcase_add_test(tcase, test_end_flows);
+	tcase_add_test(tcase, test_end_flows_restart);
+	tcase_add_test(tcase, test_end_flows_without_pin);
+	tcase_add_test(tcase, test_end_flows_repair);
+	tcase_add_test(tcase, test_end_flows_gone);
 }
 
 UNIT_SUITE("sfc_tables")

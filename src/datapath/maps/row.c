@@ -117,6 +117,7 @@ static const struct map_form key_forms[] = {
 	{ "fragments", FORM(fragment_key, mk_fragment_key, 12) },
 	{ "policy_identities", FORM(address, mk_addr, 4) },
 	{ "policy_blocks", FORM(block_key, mk_policy_block_key, 16) },
+	{ "sfc_end_flow", FORM(tuple, mk_tuple, 16) },
 };
 
 static const struct map_form value_forms[] = {

@@ -129,6 +129,25 @@ int mk_table_init(struct mk_table *table, const char *name, int fd, struct mk_er
 	return 0;
 }
 
+int mk_table_create(struct mk_table *table, const char *name, uint32_t type, size_t key_size,
+		    size_t value_size, uint32_t max_entries, sa_family_t family,
+		    struct mk_error *err)
+{
+	const bool is_short = family == AF_INET;
+	const size_t key_bytes = key_size - (is_short ? left_out(row_key_form(name)) : 0);
+	const size_t value_bytes = value_size - (is_short ? left_out(row_value_form(name)) : 0);
+	cleanup_close int fd = bpf_map_create(type, name, (uint32_t)key_bytes,
+					      (uint32_t)value_bytes, max_entries, NULL);
+	int ret;
+
+	if (fd < 0)
+		return mk_error_errno(err, errno, "cannot create a map '%s'", name);
+	ret = mk_table_init(table, name, fd, err);
+	if (ret == 0)
+		mk_steal_fd(&fd);
+	return ret;
+}
+
 static int refuse_layout(const struct mk_table *table, const char *bpf_dir, size_t key_size,
 			 size_t value_size, struct mk_error *err)
 {

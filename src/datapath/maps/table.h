@@ -37,6 +37,10 @@ static inline sa_family_t mk_table_family(const struct mk_table *table)
 /* Fill @table from @fd. */
 mk_must_check int mk_table_init(struct mk_table *table, const char *name, int fd,
 				struct mk_error *err);
+/* Create a map for rows with these sizes, in the form of @family. The caller closes the table. */
+mk_must_check int mk_table_create(struct mk_table *table, const char *name, uint32_t type,
+				  size_t key_size, size_t value_size, uint32_t max_entries,
+				  sa_family_t family, struct mk_error *err);
 /* Open the pinned map @name and check its key and value sizes against the caller's structs. The
  * caller closes the table. */
 mk_must_check int mk_table_open(struct mk_table *table, const char *bpf_dir, const char *name,

@@ -125,6 +125,8 @@ int mk_sfc_sync_pass_ended(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_
 			      : mk_error_errno(err, ENOMEM, "cannot read the paths of chains");
 	}
 	sync->saw_path = false;
+	if (ret >= 0 && ends_sweep(sync, now_ns, err) < 0)
+		ret = -err->code;
 	if (ret >= 0)
 		sync->named.since_ns = now_ns;
 	return ret;

@@ -102,6 +102,7 @@ static int read_all(struct mk_sfc_sync *sync, struct mk_error *err)
 		ret = mk_table_each(sync->images[i].table, read_row, &sync->images[i], err);
 	for (size_t i = 0; ret == 0 && i < SFC_SETS; i++)
 		ret = set_read(&sync->sets[i], err);
+	ret = ret ?: ends_open(sync, err);
 	return ret ?: read_counters(sync, err);
 }
 
@@ -128,6 +129,7 @@ void mk_sfc_sync_free(struct mk_sfc_sync *sync)
 		free(sync->images[i].rows);
 	for (size_t i = 0; i < SFC_SETS; i++)
 		free(sync->sets[i].of);
+	ends_close(sync);
 	free(sync->counter);
 	free(sync->paths);
 	free(sync);
@@ -343,8 +345,10 @@ int mk_sfc_sync_apply(struct mk_sfc_sync *sync, const struct mk_sfc_rows *rows,
 	ret = ret ?: write_rows(&apply, SFC_REPLICAS, true);
 	ret = ret ?: sets_put(&apply);
 	ret = ret ?: write_rows(&apply, SFC_FUNCTIONS, true);
+	ret = ret ?: ends_put(&apply);
 	ret = ret ?: write_rows(&apply, SFC_CHAINS, true);
 	ret = ret ?: write_rows(&apply, SFC_CHAINS, false);
+	ret = ret ?: ends_remove(&apply);
 	ret = ret ?: write_rows(&apply, SFC_FUNCTIONS, false);
 	ret = ret ?: write_rows(&apply, SFC_REPLICAS, false);
 	return ret ?: sets_remove(&apply) ?: remove_counters(&apply);
@@ -415,6 +419,7 @@ int mk_sfc_sync_audit(struct mk_sfc_sync *sync, size_t budget, struct mk_error *
 	if (mk_sfc_sync_is_empty(sync) && !sync->sets[SFC_PORTS].count &&
 	    !sync->sets[SFC_TAGS].count)
 		return 0;
+	differ = ends_audit(sync);
 	for (size_t i = 0; ret >= 0 && i < SFC_SETS; i++) {
 		ret = set_audit(&sync->sets[i], err);
 		differ += ret > 0 ? ret : 0;

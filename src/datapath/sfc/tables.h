@@ -2,9 +2,9 @@
 /* src/datapath/sfc/tables.h - bring the tables of service function chains of one family to the rows
  * that src/sfc computes, and follow the paths that programs make. Only the difference is written.
  *
- * Order of writes: replicas that are usable, tags, ports and counters, then functions, then
- * chains. What is gone goes in the reverse order. So a kill after any write leaves no slot or chain
- * that names something unknown. Policies name a chain after its row is written. */
+ * Order of writes: replicas that are usable, tags, ports and counters, then functions, maps of
+ * flows, and chains. What is gone goes in the reverse order. So a kill after any write leaves no
+ * slot or chain that names something unknown. Policies name a chain after its row is written. */
 #ifndef MK_DATAPATH_SFC_TABLES_H
 #define MK_DATAPATH_SFC_TABLES_H
 
@@ -17,7 +17,8 @@
 #include "sfc/sfc.h"
 
 struct mk_sfc_tables {
-	struct mk_table chains, functions, replicas, tags, ports, paths, counters;
+	struct mk_table chains, functions, replicas, tags, ports, paths, counters, end_flows;
+	const char *pins; /* the directory of the family, for maps of flows (maps/pin.h) */
 };
 
 struct mk_sfc_sync;
@@ -51,8 +52,8 @@ mk_must_check int mk_sfc_sync_audit(struct mk_sfc_sync *sync, size_t budget, str
 
 /* The sweep of sessions has met one with this path (mk_tuple.path; 0: none). */
 void mk_sfc_sync_see_path(struct mk_sfc_sync *sync, uint16_t path);
-/* A pass over all sessions of the family has ended: remove paths that none has had for a minute.
- * Returns their number. @now_ns is CLOCK_MONOTONIC. */
+/* A pass over all sessions of the family has ended: remove paths that none has had for a minute,
+ * and idle flows of chains with ends. Returns the number of paths. @now_ns is CLOCK_MONOTONIC. */
 mk_must_check int mk_sfc_sync_pass_ended(struct mk_sfc_sync *sync, uint64_t now_ns,
 					 struct mk_error *err);
 /* What the paths named when the last pass ended. It belongs to @sync. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/sfc/tables_internal.h - the object behind tables.h, shared by its files: tables.c
- * (rows), sets.c (ports and tags), paths.c. */
+ * (rows), sets.c (ports and tags), paths.c, ends.c. */
 #ifndef MK_DATAPATH_SFC_TABLES_INTERNAL_H
 #define MK_DATAPATH_SFC_TABLES_INTERNAL_H
 
@@ -39,6 +39,14 @@ struct path_use {
 	bool is_known; /* the map had it when the last pass ended */
 };
 
+/* The flows of a chain with ends. */
+struct sfc_flows {
+	uint32_t id; /* of the map that programs use; 0: there is none */
+	bool is_open; /* `table` is that map */
+	struct mk_table table;
+};
+#define SFC_END_FLOW "sfc_end_flow"
+
 struct mk_sfc_sync {
 	const struct mk_sfc_tables *tables;
 	sa_family_t family;
@@ -53,6 +61,7 @@ struct mk_sfc_sync {
 	size_t path_count;
 	uint32_t entries[MK_SFC_REPLICAS]; /* of sessions through a replica, in the last pass */
 	struct mk_sfc_named named;
+	struct sfc_flows flows[MK_SFC_CHAINS];
 };
 
 struct applying {
@@ -71,6 +80,18 @@ mk_must_check int sets_put(const struct applying *apply);
 mk_must_check int sets_remove(const struct applying *apply);
 /* Read all again. Returns how many entries are not as they were. */
 mk_must_check int set_audit(struct sfc_set *set, struct mk_error *err);
+
+/* ends.c: take over the maps of flows that the tables have. */
+mk_must_check int ends_open(struct mk_sfc_sync *sync, struct mk_error *err);
+void ends_close(struct mk_sfc_sync *sync);
+/* Make maps for chains that have got ends, before their rows are written, */
+mk_must_check int ends_put(const struct applying *apply);
+/* and remove the others, after the rows. */
+mk_must_check int ends_remove(const struct applying *apply);
+/* Returns how many maps are not as they were. */
+int ends_audit(struct mk_sfc_sync *sync);
+/* Remove idle flows, and note which replicas the others name. */
+mk_must_check int ends_sweep(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_error *err);
 
 /* Log that an entry was changed. */
 void say_changed(const struct mk_table *table, uint64_t key);
