@@ -47,6 +47,10 @@ firewall_rules()
 firewall()
 {
 	function_pod "$1" firewall Bridged "${@:2}"
+	rules_in "$1"
+}
+rules_in()
+{
 	firewall_rules bridge >"$TMP/rules"
 	if on "$1" nft -f "$TMP/rules" 2>"$TMP/nft"; then
 		echo bridge >"$TMP/nft-family"
