@@ -60,7 +60,8 @@ void taps_add(uint32_t ifindex)
 	if (!count)
 		enter_network();
 	run("ip link add name tap%u index %u type veth peer name end%u", ifindex, ifindex, ifindex);
-	run("ip link set tap%u up && ip link set end%u up", ifindex, ifindex);
+	/* the peer first: then this one sends at once, not when the kernel has seen its carrier */
+	run("ip link set end%u up && ip link set tap%u up", ifindex, ifindex);
 	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(ETH_P_ALL));
 	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
 	devices[count].ifindex = ifindex;
