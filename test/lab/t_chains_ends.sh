@@ -161,7 +161,7 @@ nowhere_else()
 		on client-1 ip route del "$to" dev end
 	done
 	expect_eq "by eth0" free "$(ask client-1 tcp "$(with_port "$FREE" $OPEN_PORT)" | cut -d ' ' -f 1)"
-	# nobody else has a way to the ends' addresses
+	# another pod and the node do not reach the ends' addresses
 	expect_failure ask free tcp "$(to_server $OPEN_PORT)" --timeout 0.5
 	expect_failure ask node1 tcp "$(to_server $OPEN_PORT)" --timeout 0.5
 }

@@ -431,7 +431,7 @@ masquerade()
 
 own_address() { on "$1" ip -j addr show dev eth0 scope global | jq -r ".[].addr_info[] | select(.family == \"$(by_family inet inet6)\").local"; }
 
-# What translates into an address that is not the pod's is refused: its packets belong to no flow.
+# A function must not send from another pod's address: such packets belong to no flow, and are dropped.
 other_source()
 {
 	local before

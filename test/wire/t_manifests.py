@@ -269,8 +269,8 @@ BROKEN_ENDS = [  # the same, of a chain with ends
     ("spec.ends", {"inside": "lan"}, "spec.ends.outside", "Required value"),
     ("spec.ends", {"inside": "lan", "outside": "Wan"}, "spec.ends.outside", "should match"),
     ("spec.ends", {"inside": "lan", "outside": "lan"}, "spec.ends", "the ends are two functions"),
-    ("spec.ends", {"inside": "firewall", "outside": "wan"}, "spec", "an end is none of the functions"),
-    ("spec.ends", {"inside": "lan", "outside": "firewall"}, "spec", "an end is none of the functions"),
+    ("spec.ends", {"inside": "firewall", "outside": "wan"}, "spec", "an end must not be one of the functions"),
+    ("spec.ends", {"inside": "lan", "outside": "firewall"}, "spec", "an end must not be one of the functions"),
     ("function", {"name": "a", "tap": True}, "spec", "beside ends there are no taps"),
     ("spec.takeOpenFlows", False, "spec", "a chain with ends takes all flows"),
 ]

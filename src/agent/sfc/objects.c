@@ -171,6 +171,13 @@ static const char *uid_of(struct sfc_objects *objects, const struct mk_function_
 	return name;
 }
 
+enum mk_port_mode objects_mode(bool is_tap, bool is_end)
+{
+	if (is_tap)
+		return MK_PORT_TAP;
+	return is_end ? MK_PORT_END : MK_PORT_NONE;
+}
+
 static void add_pod(void *ctx, const struct mk_function_pod *pod)
 {
 	const struct gathering *gathering = ctx;
@@ -191,9 +198,7 @@ static void add_pod(void *ctx, const struct mk_function_pod *pod)
 		.is_bound = pod->node_name != NULL,
 		.is_here = pod->node_name && strcmp(pod->node_name, node) == 0,
 		.asks_for_ports = pod->asks_for_ports,
-		.mode = pod->is_tap   ? MK_PORT_TAP
-			: pod->is_end ? MK_PORT_END
-				      : MK_PORT_NONE,
+		.mode = objects_mode(pod->is_tap, pod->is_end),
 		.weight = pod->weight,
 	};
 	memcpy(to->ips, pod->ips, sizeof(to->ips));

@@ -28,6 +28,9 @@ mk_must_check int objects_get(struct sfc_objects *objects, const struct mk_core 
 			      struct mk_error *err);
 void objects_release(struct sfc_objects *objects);
 
+/* The mode that a function or its pod names; MK_PORT_NONE: any one with two ports. */
+enum mk_port_mode objects_mode(bool is_tap, bool is_end);
+
 /* status.c: what keeps a chain from taking flows, */
 struct sfc_problem {
 	const char *reason; /* of condition Accepted */

@@ -82,12 +82,12 @@ static const struct sfc_mismatch surpluses[] = {
 /* MK_PORT_NONE stands for all modes with two ports. */
 static enum mk_port_mode mode_of(const struct mk_chain_function *function)
 {
-	return function->is_tap ? MK_PORT_TAP : function->is_end ? MK_PORT_END : MK_PORT_NONE;
+	return objects_mode(function->is_tap, function->is_end);
 }
 
 static enum mk_port_mode mode_of_pod(const struct mk_function_pod *pod)
 {
-	return pod->is_tap ? MK_PORT_TAP : pod->is_end ? MK_PORT_END : MK_PORT_NONE;
+	return objects_mode(pod->is_tap, pod->is_end);
 }
 
 static const struct sfc_mismatch *mismatch_of(enum mk_port_mode wanted, enum mk_port_mode has)

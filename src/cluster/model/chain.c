@@ -346,7 +346,7 @@ static int decode_functions(struct mk_texts *texts, const struct mk_json *spec,
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-/* What says which flows a chain takes has no meaning beside ends. */
+/* A chain with ends takes all flows, so it must not exclude open ones. */
 static int find_ends(const struct mk_json *spec, struct mk_json *ends, struct mk_chain *chain,
 		     struct mk_error *err)
 {

@@ -77,7 +77,7 @@ static int check_host_end(const struct port_check *check, struct mk_error *err)
 
 /* ---- mode End -------------------------------------------------------------------------------- */
 
-/* What the port must have of a family. */
+/* The settings of one family that the port needs. */
 struct end_search {
 	struct mk_nl_addr address;
 	struct mk_ip next_hop;
