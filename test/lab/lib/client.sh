@@ -151,10 +151,19 @@ wait_for()
 		((SECONDS < deadline)) || {
 			echo "still not after $bound s: $*"
 			cat "$TMP/wait"
+			explain_setup
 			return 1
 		}
 		sleep 0.05
 	done
+}
+
+# Outside of check, which explains what failed: the setup's drops and logs.
+explain_setup()
+{
+	[[ ! ${IN_CHECK:-} ]] || return 0
+	[[ $(type -t explain) != function ]] || explain
+	tail -n 15 "/run/mklab-$MK_LAB"/nodes/*/agent.log || true
 }
 
 # serve WHERE NAME ARGS...: run echo.py in the lab until the lab is removed; returns when it

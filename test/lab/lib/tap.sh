@@ -24,6 +24,7 @@ check()
 	set +e
 	(
 		set -eE
+		IN_CHECK=yes
 		trap 'echo "${BASH_SOURCE[0]##*/}: line $LINENO: $BASH_COMMAND" >>"$TMP/failed"' ERR
 		"$@"
 	) >"$TMP/output" 2>&1
