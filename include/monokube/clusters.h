@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 OR BSD-2-Clause */
+/* include/monokube/clusters.h - tables of other clusters (ClusterPeers), shared by user space and
+ * programs. Clusters may have equal pod ranges. The wire carries home addresses, those that pods
+ * have in their own clusters, and the numbers of both clusters. Each cluster sees the pods of
+ * another one by a range of its own choice, the view. The sender translates the destination from
+ * view to home, the receiver the source from home to view: one prefix is replaced by another, which
+ * needs no state.
+ *
+ * What a user sees: manifests/CLUSTERS.md. */
+#ifndef MONOKUBE_CLUSTERS_H
+#define MONOKUBE_CLUSTERS_H
+
+#include "abi.h"
+
+#define MK_CLUSTERS	      1024
+#define MK_CLUSTER_NODES      65536 /* of all other clusters */
+#define MK_CLUSTER_CARRIERS   65536
+#define MK_CLUSTER_NUMBER_MAX 0xffffffU /* a number has 24 bits; 0 is none */
+
+enum mk_cluster_flags {
+	MK_CLUSTER_ACCESS_PODS = 1
+				 << 0, /* access: Pods. It may open flows to pods of this cluster */
+	MK_CLUSTER_RELAYED = 1 << 1, /* relay: true. This cluster carries its packets to others */
+};
+
+/* Map clusters, a hash by __u32, the cluster's number. The agent writes it, programs read it. */
+struct mk_cluster {
+	struct mk_addr home, view; /* networks of its pods: there, and as this cluster sees them */
+	struct mk_addr mask; /* of both */
+	__u32 via; /* the cluster whose nodes get its packets: its own number, or a hub's */
+	__u32 hop_count; /* entries of map cluster_nodes with MK_CLUSTER_BY_INDEX; 0: no node known */
+	__u16 mtu_bytes; /* of packets to it */
+	/* The low bits of an address that a node of it has to itself (24 of 10.244.1.0/24 leave 8);
+	 * 0: its nodes do not all have pod CIDRs of one size, or it is reached by a hub. */
+	__u8 host_bits;
+	__u8 flags; /* enum mk_cluster_flags */
+};
+_Static_assert(sizeof(struct mk_cluster) == MK_BY_FAMILY(24, 60), "map value ABI");
+
+/* Map cluster_nodes, a hash: which nodes get packets to a cluster. The value is the number of a hop
+ * (struct mk_cluster_dest). There are two kinds of keys: by the number of the node that has the pod
+ * (mk_node_number() of the home address), and by index, 0 to mk_cluster.hop_count - 1, for
+ * addresses whose node is not known. */
+struct mk_cluster_node_key {
+	__u32 cluster;
+	__u32 index; /* a node's number, or MK_CLUSTER_BY_INDEX | index */
+};
+#define MK_CLUSTER_BY_INDEX 0x80000000U
+_Static_assert(sizeof(struct mk_cluster_node_key) == 8, "map key ABI");
+
+/* Map cluster_carriers, a hash by struct mk_far_addr: the addresses of other clusters' nodes, from
+ * which their packets come. The value is the number of the cluster (__u32). The uplink's programs
+ * drop packets of any other sender, and those whose source names a cluster that is neither the
+ * sender's nor reached by it (mk_cluster.via). So at mkpeer the source's number can be trusted. */
+
+/* ---- on the wire ----------------------------------------------------------------------------- */
+
+/* A VXLAN device of its own, mkpeer, on the overlay's port. Its frames have these addresses, which
+ * are local unicast MAC addresses. The receiver ignores `hop`. The sender's FDB has an entry for
+ * each destination address that its programs use. */
+#define MK_CLUSTER_VNI	     3
+#define MK_CLUSTER_WIRE	     1 /* version of the format */
+#define MK_CLUSTER_MAC_LOCAL 0x06
+
+struct mk_cluster_source {
+	__u8 local; /* MK_CLUSTER_MAC_LOCAL */
+	__u8 cluster[3]; /* the number of the sender's cluster, in network order */
+	__u8 version; /* MK_CLUSTER_WIRE */
+	__u8 pad;
+};
+
+struct mk_cluster_dest {
+	__u8 local; /* MK_CLUSTER_MAC_LOCAL */
+	__u8 cluster[3]; /* the number of the cluster that has the destination, in network order */
+	__u8 hop[2]; /* the number of the node that gets the frame, in network order */
+};
+_Static_assert(sizeof(struct mk_cluster_source) == 6, "a MAC address");
+_Static_assert(sizeof(struct mk_cluster_dest) == 6, "a MAC address");
+
+static inline __attribute__((always_inline)) __u32 mk_cluster_number_at(const __u8 bytes[3])
+{
+	return (__u32)bytes[0] << 16 | (__u32)bytes[1] << 8 | bytes[2];
+}
+
+/* ---- counters -------------------------------------------------------------------------------- */
+
+/* Map cluster_counters, a per-CPU hash by __u32, the cluster's number. The agent adds and removes
+ * entries; programs count if there is one. */
+struct mk_cluster_counters {
+	__u64 packets[2],
+		bytes[2]; /* [0]: to the cluster, [1]: from it. IP packets, without the tunnel */
+};
+_Static_assert(sizeof(struct mk_cluster_counters) == 32, "map value ABI");
+
+#endif
