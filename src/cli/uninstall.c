@@ -174,9 +174,10 @@ static int remove_datapath(const struct cleaning *cleaning, struct mk_error *err
 
 static int remove_overlay(const struct cleaning *cleaning, struct mk_error *err)
 {
+	const char *const names[] = { cleaning->record.vxlan_name, cleaning->record.sfc_name,
+				      cleaning->record.peer_name };
 	unsigned int removed = 0;
-	int ret = mk_overlay_remove(cleaning->nl, cleaning->record.vxlan_name,
-				    cleaning->record.sfc_name, &removed, err);
+	int ret = mk_overlay_remove(cleaning->nl, names, MK_ARRAY_SIZE(names), &removed, err);
 
 	if (removed)
 		printf("removed %u routes and interfaces\n", removed);

@@ -93,6 +93,7 @@ static void take_line(struct mk_record *record, const char *line)
 	} fields[] = {
 		{ "vxlan=", record->vxlan_name, sizeof(record->vxlan_name) },
 		{ "sfc=", record->sfc_name, sizeof(record->sfc_name) },
+		{ "peer=", record->peer_name, sizeof(record->peer_name) },
 		{ "veth_prefix=", record->veth_prefix, sizeof(record->veth_prefix) },
 		{ "bpf_dir=", record->bpf_dir, sizeof(record->bpf_dir) },
 		{ "cni_conf=", record->cni_conf_path, sizeof(record->cni_conf_path) },
@@ -125,6 +126,7 @@ int mk_record_read(const char *state_dir, struct mk_record *record, struct mk_er
 	*record = (struct mk_record){
 		.vxlan_name = "mkvxlan",
 		.sfc_name = "mksfc",
+		.peer_name = "mkpeer",
 		.veth_prefix = "mk",
 		.bpf_dir = MK_BPF_DIR,
 		.cni_conf_path = "/etc/cni/net.d/10-monokube.conflist",

@@ -17,7 +17,8 @@
 #define MK_LOOPBACK_NAME   "loopback" /* a link to the plugin, if there was no other `loopback` */
 
 struct mk_record {
-	char vxlan_name[IFNAMSIZ], sfc_name[IFNAMSIZ], veth_prefix[IFNAMSIZ];
+	char vxlan_name[IFNAMSIZ], sfc_name[IFNAMSIZ], peer_name[IFNAMSIZ];
+	char veth_prefix[IFNAMSIZ];
 	char bpf_dir[PATH_MAX], cni_conf_path[PATH_MAX], cni_bin_dir[PATH_MAX];
 	char reserved_ports[MK_RESERVED_RANGES_BYTES]; /* "": not known */
 	/* as the settings have them; "": not known */

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "host/sysctl.h"
+#include "monokube/clusters.h"
 #include "monokube/sfc.h"
 
 /* ---- MTU ------------------------------------------------------------------------------------- */
@@ -213,7 +214,7 @@ static int ensure_addresses(struct mk_nl *nl, const struct mk_devices *devices,
 
 /* ---- VXLAN ----------------------------------------------------------------------------------- */
 
-/* One of the two devices. */
+/* One of the devices. */
 struct vxlan {
 	const char *name, *setting; /* `setting` names the device */
 	uint32_t id;
@@ -329,24 +330,54 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	return ret < 0 ? ret : fresh || lacked || adjusted || ret;
 }
 
-/* Only programs send by it, to MAC addresses in its FDB. */
-static int ensure_sfc(struct mk_nl *nl, const struct mk_device_wanted *wanted,
-		      struct mk_devices *devices, struct mk_error *err)
+/* Have a device without addresses: only programs send by it, to MAC addresses in its FDB. */
+static int ensure_quiet(struct mk_nl *nl, const struct vxlan *vxlan,
+			const struct mk_device_wanted *wanted, int *ifindex, struct mk_error *err)
 {
-	const struct vxlan vxlan = { wanted->sfc_name, "sfcIfaceName", MK_SFC_VNI };
 	const struct mk_link_change quiet = { .no_link_local = true };
 	struct mk_link link;
-	int fresh = have_vxlan(nl, &vxlan, wanted, devices->sfc_ifindex, &link, err), ret = 0;
+	int fresh = have_vxlan(nl, vxlan, wanted, *ifindex, &link, err), ret = 0;
 
 	if (fresh < 0)
 		return fresh;
-	devices->sfc_ifindex = link.ifindex;
+	*ifindex = link.ifindex;
 	if (link.ipv6.exists && !link.ipv6.no_link_local)
 		ret = mk_nl_link_change(nl, link.ifindex, &quiet, err);
 	if (ret == 0)
 		ret = adjust(nl, &link, fresh, &macs_of(wanted)->vtep_mac, wanted->mtu_bytes,
 			     IFF_UP | IFF_NOARP, err);
 	return ret < 0 ? ret : fresh || ret;
+}
+
+/* Remove the device that an agent with clusterName has made. A device with another VNI is not
+ * ours. */
+static int remove_former(struct mk_nl *nl, const struct mk_device_wanted *wanted,
+			 struct mk_devices *devices, struct mk_error *err)
+{
+	const char *name = wanted->former_peer_name;
+	struct mk_link link;
+	int ret;
+
+	devices->cluster_ifindex = 0;
+	if (!name)
+		return 0;
+	ret = mk_nl_link_get(nl, name, &link, err);
+	if (ret == -ENODEV)
+		return 0;
+	if (ret < 0 || strcmp(link.kind, "vxlan") != 0 || link.vxlan_id != MK_CLUSTER_VNI)
+		return ret < 0 ? ret : 0;
+	mk_log_info("VXLAN device of other clusters is removed: clusterName is not set name=%s",
+		    name);
+	return mk_nl_link_delete(nl, name, err);
+}
+
+static int ensure_clusters(struct mk_nl *nl, const struct mk_device_wanted *wanted,
+			   struct mk_devices *devices, struct mk_error *err)
+{
+	const struct vxlan vxlan = { wanted->peer_name, "peerIfaceName", MK_CLUSTER_VNI };
+
+	return wanted->peer_name ? ensure_quiet(nl, &vxlan, wanted, &devices->cluster_ifindex, err)
+				 : remove_former(nl, wanted, devices, err);
 }
 
 /* ---- host veth pair -------------------------------------------------------------------------- */
@@ -432,19 +463,24 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		      struct mk_devices *devices, struct mk_error *err)
 {
-	int veth = ensure_veth(nl, wanted, devices, err), vxlan, sfc;
+	const struct vxlan sfc_device = { wanted->sfc_name, "sfcIfaceName", MK_SFC_VNI };
+	int veth = ensure_veth(nl, wanted, devices, err), vxlan, sfc, clusters;
 
 	if (veth < 0)
 		return veth;
 	vxlan = ensure_vxlan(nl, wanted, devices, err);
 	if (vxlan < 0)
 		return vxlan;
-	sfc = ensure_sfc(nl, wanted, devices, err);
+	sfc = ensure_quiet(nl, &sfc_device, wanted, &devices->sfc_ifindex, err);
 	if (sfc < 0)
 		return sfc;
+	clusters = ensure_clusters(nl, wanted, devices, err);
+	if (clusters < 0)
+		return clusters;
+	devices->vxlan_port = wanted->vxlan_port;
 	devices->families = 0;
 	for (unsigned int i = 0; i < MK_FAMILIES; i++)
 		if (wanted->addresses[i].vtep.family != AF_UNSPEC)
 			devices->families |= 1U << i;
-	return veth + vxlan + sfc;
+	return veth + vxlan + sfc + clusters;
 }

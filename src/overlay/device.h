@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/overlay/device.h - the interfaces that the datapath needs on a node: the overlay's VXLAN
- * device, that of chains, and the host veth pair. A correct device keeps its ifindex. */
+ * device, those of chains and of other clusters, and the host veth pair. A correct device keeps its ifindex. */
 #ifndef MK_OVERLAY_DEVICE_H
 #define MK_OVERLAY_DEVICE_H
 
@@ -36,7 +36,10 @@ mk_must_check int mk_overlay_mtu(const struct mk_overlay_path *path, uint32_t *m
 struct mk_device_wanted {
 	const char *vxlan_name;
 	const char *sfc_name; /* VXLAN device of service function chains (MK_SFC_VNI) */
-	uint16_t vxlan_port; /* of both */
+	const char *peer_name; /* that of other clusters (MK_CLUSTER_VNI); NULL: none */
+	const char
+		*former_peer_name; /* without peer_name: remove this device of an earlier agent */
+	uint16_t vxlan_port; /* of all */
 	struct mk_ip underlay; /* the Node's InternalIP, on the uplink: IPv4 or IPv6 */
 	int uplink_ifindex;
 	uint32_t mtu_bytes; /* of pods, so also of the VXLAN devices and host veth */
@@ -46,16 +49,18 @@ struct mk_device_wanted {
 
 struct mk_devices {
 	int host_ifindex, host_peer_ifindex, overlay_ifindex, sfc_ifindex;
+	int cluster_ifindex; /* 0: none */
+	unsigned int vxlan_port; /* of these VXLAN devices */
 	unsigned int families; /* that they have, as bits by mk_family_index() */
 };
 
 /* Create or correct the devices. They have one address of each family of wanted->addresses, and
  * keep those of a family without. An IPv6 address is deprecated: the host's own packets have it
- * only if a route names it. The chains' device has no address: only programs send by it.
+ * only if a route names it. The devices of chains and of other clusters have no address: only programs send by them.
  *
  * A VXLAN device or veth pair of that name with other properties is replaced. The log names
- * replaced and corrected devices, and those of @devices that are missing. Returns how many of the
- * three were not right. What a family needs that @devices do not have yet is no fault. */
+ * replaced and corrected devices, and those of @devices that are missing. Returns how many of them
+ * were not right. What a family needs that @devices do not have yet is no fault. */
 mk_must_check int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 				    struct mk_devices *devices, struct mk_error *err);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* FDB and neighbour entries of the overlay's VXLAN device, and the same FDB entries of the chains'
- * device. All of them are ours, since the devices are. They change only with nodes, so rarely that
- * the kernel is asked each time. */
+/* FDB and neighbour entries of the overlay's VXLAN device, the same FDB entries of the chains' device,
+ * and the FDB entries of the device to other clusters. All of them are ours, since the devices are.
+ * They change only with nodes, so rarely that the kernel is asked each time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,8 @@
 struct entry {
 	struct mk_ip ip;
 	struct mk_mac mac;
-	const char *node; /* of a wanted entry */
+	uint16_t port; /* of an FDB entry; 0: the device's own */
+	const char *node; /* of a wanted entry; NULL: of another cluster */
 };
 
 struct entries {
@@ -42,18 +43,29 @@ static int compare_entries(const void *a, const void *b)
 	const struct entry *x = a, *y = b;
 	int order = memcmp(&x->mac, &y->mac, sizeof(x->mac));
 
-	return order ? order : mk_ip_compare(&x->ip, &y->ip);
+	order = order ? order : mk_ip_compare(&x->ip, &y->ip);
+	return order ? order : (int)x->port - (int)y->port;
 }
 
-/* Sort, and remove duplicates: a node with two families has one FDB entry. */
 static void sort(struct entries *entries)
+{
+	if (entries->count)
+		qsort(entries->list, entries->count, sizeof(*entries->list), compare_entries);
+}
+
+static bool same_mac(const struct entry *a, const struct entry *b)
+{
+	return memcmp(&a->mac, &b->mac, sizeof(a->mac)) == 0;
+}
+
+/* Sort, and keep the first FDB entry of each MAC address: a node with two families has one. */
+static void sort_unique(struct entries *entries)
 {
 	size_t kept = 0;
 
-	if (entries->count)
-		qsort(entries->list, entries->count, sizeof(*entries->list), compare_entries);
+	sort(entries);
 	for (size_t i = 0; i < entries->count; i++)
-		if (kept == 0 || compare_entries(&entries->list[kept - 1], &entries->list[i]) != 0)
+		if (kept == 0 || !same_mac(&entries->list[kept - 1], &entries->list[i]))
 			entries->list[kept++] = entries->list[i];
 	entries->count = kept;
 }
@@ -66,11 +78,17 @@ static bool has(const struct entries *entries, const struct entry *entry)
 
 /* ---- the two sides --------------------------------------------------------------------------- */
 
-#define TUNNELS 2 /* VXLAN devices with an FDB: the overlay's, the chains' */
+/* VXLAN devices with an FDB. */
+enum tunnel {
+	OVERLAY,
+	CHAINS, /* the same entries */
+	CLUSTERS,
+	TUNNELS,
+};
 
 struct sides {
 	struct entries neighs, fdb[TUNNELS]; /* in the kernel */
-	struct entries wanted_neighs, wanted_fdb;
+	struct entries wanted_neighs, wanted_nodes, wanted_clusters;
 };
 
 static void release(struct sides *sides)
@@ -79,7 +97,8 @@ static void release(struct sides *sides)
 	for (size_t i = 0; i < TUNNELS; i++)
 		free(sides->fdb[i].list);
 	free(sides->wanted_neighs.list);
-	free(sides->wanted_fdb.list);
+	free(sides->wanted_nodes.list);
+	free(sides->wanted_clusters.list);
 }
 
 /* An entry that is not permanent was learned or failed: ignore it. */
@@ -90,16 +109,28 @@ static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac
 	return permanent ? add(ctx, &entry) : 0;
 }
 
-static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote)
+static int see_fdb(void *ctx, const struct mk_nl_fdb *fdb)
 {
-	const struct entry entry = { .ip = *remote, .mac = *mac };
+	const struct entry entry = { .ip = fdb->remote, .mac = fdb->mac, .port = fdb->port };
 
 	return add(ctx, &entry);
 }
 
+/* Returns 0 if there is no such device. */
 static int ifindex_of(const struct mk_overlay *overlay, size_t tunnel)
 {
-	return tunnel ? overlay->devices.sfc_ifindex : overlay->devices.overlay_ifindex;
+	const int ifindexes[TUNNELS] = {
+		[OVERLAY] = overlay->devices.overlay_ifindex,
+		[CHAINS] = overlay->devices.sfc_ifindex,
+		[CLUSTERS] = overlay->devices.cluster_ifindex,
+	};
+
+	return ifindexes[tunnel];
+}
+
+static const struct entries *wanted_of(const struct sides *sides, size_t tunnel)
+{
+	return tunnel == CLUSTERS ? &sides->wanted_clusters : &sides->wanted_nodes;
 }
 
 static int read_entries(struct mk_overlay *overlay, struct sides *sides, struct mk_error *err)
@@ -111,22 +142,40 @@ static int read_entries(struct mk_overlay *overlay, struct sides *sides, struct 
 			ret = mk_nl_each_neigh(overlay->nl, i ? AF_INET6 : AF_INET, ifindex,
 					       see_neigh, &sides->neighs, err);
 	for (size_t i = 0; ret == 0 && i < TUNNELS; i++)
-		ret = mk_nl_each_fdb(overlay->nl, ifindex_of(overlay, i), see_fdb, &sides->fdb[i],
-				     err);
+		if (ifindex_of(overlay, i))
+			ret = mk_nl_each_fdb(overlay->nl, ifindex_of(overlay, i), see_fdb,
+					     &sides->fdb[i], err);
 	return ret;
 }
 
-static int want_entries(const struct overlay_family *family, struct sides *sides)
+static int want_nodes(const struct overlay_family *family, struct sides *sides)
 {
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && i < family->peer_count; i++) {
 		const struct mk_overlay_peer *peer = &family->peers[i];
-		const struct entry neigh = { peer->vtep, peer->vtep_mac, peer->node };
-		const struct entry tunnel = { peer->underlay, peer->vtep_mac, peer->node };
+		const struct entry neigh = { peer->vtep, peer->vtep_mac, 0, peer->node };
+		const struct entry tunnel = { peer->underlay, peer->vtep_mac, 0, peer->node };
 
 		ret = add(&sides->wanted_neighs, &neigh);
-		ret = ret ?: add(&sides->wanted_fdb, &tunnel);
+		ret = ret ?: add(&sides->wanted_nodes, &tunnel);
+	}
+	return ret;
+}
+
+/* The kernel does not show the device's own port. */
+static int want_clusters(const struct mk_overlay *overlay, struct sides *sides)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < overlay->cluster_count; i++) {
+		const struct mk_clusters_fdb *row = &overlay->clusters[i];
+		const struct entry entry = { row->remote, row->mac,
+					     row->port == overlay->devices.vxlan_port ? 0
+										      : row->port,
+					     NULL };
+
+		ret = add(&sides->wanted_clusters, &entry);
 	}
 	return ret;
 }
@@ -138,33 +187,42 @@ static int fill(struct mk_overlay *overlay, struct sides *sides, struct mk_error
 
 	*sides = (struct sides){
 		.neighs.err = err,
-		.fdb = { { .err = err }, { .err = err } },
+		.fdb = { { .err = err }, { .err = err }, { .err = err } },
 		.wanted_neighs.err = err,
-		.wanted_fdb.err = err,
+		.wanted_nodes.err = err,
+		.wanted_clusters.err = err,
 	};
 	ret = read_entries(overlay, sides, err);
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
 		if (overlay_has(&overlay->families[i]))
-			ret = want_entries(&overlay->families[i], sides);
+			ret = want_nodes(&overlay->families[i], sides);
+	ret = ret ?: want_clusters(overlay, sides);
 	if (ret < 0)
 		return ret;
 	sort(&sides->neighs);
 	for (size_t i = 0; i < TUNNELS; i++)
 		sort(&sides->fdb[i]);
 	sort(&sides->wanted_neighs);
-	sort(&sides->wanted_fdb);
+	sort_unique(&sides->wanted_nodes);
+	sort_unique(&sides->wanted_clusters);
 	return 0;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Log a missing entry if neither device nor nodes changed: then another process has removed it. */
-static void say_repaired(struct mk_overlay *overlay, const char *node, const char *what)
+static void say_repaired(struct mk_overlay *overlay, const struct entry *entry, const char *what)
 {
+	char text[MK_IP_STRLEN];
+
 	if (overlay->peers_changed)
 		return;
 	overlay->repairs.neighbours++;
-	mk_log_warn("%s of a node was missing and is put back node=%s", what, node);
+	if (entry->node)
+		mk_log_warn("%s of a node was missing and is put back node=%s", what, entry->node);
+	else
+		mk_log_warn("%s was missing and is put back address=%s", what,
+			    mk_ip_format(&entry->ip, text));
 }
 
 typedef int put_fn(struct mk_nl *nl, int ifindex, const struct entry *entry, struct mk_error *err);
@@ -174,9 +232,16 @@ static int put_neigh(struct mk_nl *nl, int ifindex, const struct entry *entry, s
 	return mk_nl_neigh_put(nl, ifindex, &entry->ip, &entry->mac, err);
 }
 
+static struct mk_nl_fdb fdb_of(const struct entry *entry)
+{
+	return (struct mk_nl_fdb){ entry->mac, entry->ip, entry->port };
+}
+
 static int put_fdb(struct mk_nl *nl, int ifindex, const struct entry *entry, struct mk_error *err)
 {
-	return mk_nl_fdb_put(nl, ifindex, &entry->mac, &entry->ip, err);
+	const struct mk_nl_fdb fdb = fdb_of(entry);
+
+	return mk_nl_fdb_put(nl, ifindex, &fdb, err);
 }
 
 static int put(struct mk_overlay *overlay, int ifindex, const struct entries *wanted,
@@ -188,12 +253,30 @@ static int put(struct mk_overlay *overlay, int ifindex, const struct entries *wa
 
 		if (has(found, entry))
 			continue;
-		say_repaired(overlay, entry->node, what);
+		say_repaired(overlay, entry, what);
 		(*changes)++;
 		if (put_one(overlay->nl, ifindex, entry, err) < 0)
-			return mk_error_wrap(err, "node '%s'", entry->node);
+			return mk_error_wrap(err, "node '%s'",
+					     entry->node ? entry->node : "of another cluster");
 	}
 	return 0;
+}
+
+static int put_tunnels(struct mk_overlay *overlay, const struct sides *sides, unsigned int *changes,
+		       struct mk_error *err)
+{
+	static const char *const whats[TUNNELS] = {
+		[OVERLAY] = "FDB entry",
+		[CHAINS] = "FDB entry of chains",
+		[CLUSTERS] = "FDB entry of another cluster's node",
+	};
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < TUNNELS; i++)
+		if (ifindex_of(overlay, i))
+			ret = put(overlay, ifindex_of(overlay, i), wanted_of(sides, i),
+				  &sides->fdb[i], put_fdb, whats[i], changes, err);
+	return ret;
 }
 
 int overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes, struct mk_error *err)
@@ -201,9 +284,7 @@ int overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes, st
 	struct sides sides;
 	int ret = fill(overlay, &sides, err);
 
-	for (size_t i = 0; ret == 0 && i < TUNNELS; i++)
-		ret = put(overlay, ifindex_of(overlay, i), &sides.wanted_fdb, &sides.fdb[i],
-			  put_fdb, i ? "FDB entry of chains" : "FDB entry", changes, err);
+	ret = ret ?: put_tunnels(overlay, &sides, changes, err);
 	if (ret == 0)
 		ret = put(overlay, overlay->devices.overlay_ifindex, &sides.wanted_neighs,
 			  &sides.neighs, put_neigh, "neighbour", changes, err);
@@ -218,12 +299,11 @@ static int prune_fdb(struct mk_overlay *overlay, size_t tunnel, const struct sid
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && i < fdb->count; i++) {
-		const struct entry *entry = &fdb->list[i];
+		const struct mk_nl_fdb unwanted = fdb_of(&fdb->list[i]);
 
-		if (has(&sides->wanted_fdb, entry))
+		if (has(wanted_of(sides, tunnel), &fdb->list[i]))
 			continue;
-		ret = mk_nl_fdb_delete(overlay->nl, ifindex_of(overlay, tunnel), &entry->mac,
-				       &entry->ip, err);
+		ret = mk_nl_fdb_delete(overlay->nl, ifindex_of(overlay, tunnel), &unwanted, err);
 		(*changes)++;
 	}
 	return ret;

@@ -50,6 +50,7 @@ void mk_overlay_free(struct mk_overlay *overlay)
 	}
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		release_family(&overlay->families[i]);
+	free(overlay->clusters);
 	free(overlay);
 }
 
@@ -189,6 +190,39 @@ int mk_overlay_set_service_ranges(struct mk_overlay *overlay, sa_family_t family
 	for (size_t i = 0; i < count; i++)
 		overlay_route(overlay, &copy[i], false)->range = true;
 	overlay->ranges_changed = true;
+	return 0;
+}
+
+static bool same_clusters(const struct mk_overlay *overlay, const struct mk_clusters_fdb *rows,
+			  size_t count)
+{
+	const struct mk_clusters_fdb *had = overlay->clusters;
+
+	if (overlay->cluster_count != count)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (memcmp(&had[i].mac, &rows[i].mac, sizeof(rows[i].mac)) != 0 ||
+		    !mk_ip_equal(&had[i].remote, &rows[i].remote) || had[i].port != rows[i].port)
+			return false;
+	return true;
+}
+
+int mk_overlay_set_clusters(struct mk_overlay *overlay, const struct mk_clusters_fdb *rows,
+			    size_t count, struct mk_error *err)
+{
+	struct mk_clusters_fdb *copy;
+
+	if (same_clusters(overlay, rows, count))
+		return 0;
+	copy = calloc(count + 1, sizeof(*copy));
+	if (!copy)
+		return mk_error_errno(err, ENOMEM, "cannot keep the nodes of other clusters");
+	if (count)
+		memcpy(copy, rows, count * sizeof(*copy));
+	free(overlay->clusters);
+	overlay->clusters = copy;
+	overlay->cluster_count = count;
+	overlay->peers_changed = true;
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/overlay/overlay.h - the overlay in the kernel: one FDB entry, one neighbour and one route per
- * other node; the chains' VXLAN device has the same FDB entries. Routes into the datapath: one per
+ * other node; the chains' VXLAN device has the same FDB entries; the device to other clusters has
+ * one per node of theirs that gets packets. Routes into the datapath: one per
  * range of Service addresses, and one per Service address outside these ranges. Only differences
  * are written. They are computed first from what the kernel shows (our routes carry MK_RTPROT),
  * then from memory, until mk_overlay_refresh() asks the kernel again.
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/netlink/netlink.h"
+#include "clusters/clusters.h"
 #include "config/addresses.h"
 #include "overlay/device.h"
 #include "overlay/plan.h"
@@ -40,6 +42,11 @@ mk_must_check int mk_overlay_set_peers(struct mk_overlay *overlay, sa_family_t f
 mk_must_check int mk_overlay_set_service_ranges(struct mk_overlay *overlay, sa_family_t family,
 						const struct mk_cidr *ranges, size_t count,
 						struct mk_error *err);
+/* Set the nodes of other clusters that get packets of any family; @rows are copied. Without
+ * mk_device_wanted.peer_name they are not written. */
+mk_must_check int mk_overlay_set_clusters(struct mk_overlay *overlay,
+					  const struct mk_clusters_fdb *rows, size_t count,
+					  struct mk_error *err);
 /* Add or drop one use of a Service address. */
 mk_must_check int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip,
 				     struct mk_error *err);
@@ -64,10 +71,11 @@ const struct mk_overlay_repairs *mk_overlay_repairs(const struct mk_overlay *ove
 mk_must_check int mk_overlay_sync(struct mk_overlay *overlay, bool complete, unsigned int *changes,
 				  struct mk_error *err);
 
-/* `monokube cleanup`: remove our routes, @vxlan_name and @sfc_name if they are VXLAN devices, and
- * the host veth pair. Adds to *@removed. */
-mk_must_check int mk_overlay_remove(struct mk_nl *nl, const char *vxlan_name, const char *sfc_name,
-				    unsigned int *removed, struct mk_error *err);
+/* `monokube cleanup`: remove our routes, those of the @vxlan_count @vxlan_names that are VXLAN devices,
+ * and the host veth pair. Adds to *@removed. */
+mk_must_check int mk_overlay_remove(struct mk_nl *nl, const char *const *vxlan_names,
+				    size_t vxlan_count, unsigned int *removed,
+				    struct mk_error *err);
 /* ... of a node that had both families, only one: our routes, and what the devices have of @family.
  * The devices stay. */
 mk_must_check int mk_overlay_remove_family(struct mk_nl *nl, const char *vxlan_name,

@@ -42,6 +42,8 @@ struct mk_overlay {
 	struct mk_nl *nl;
 	struct mk_devices devices;
 	struct overlay_family families[MK_FAMILIES];
+	struct mk_clusters_fdb *clusters; /* nodes of other clusters */
+	size_t cluster_count;
 	struct overlay_route *routes, *queue;
 	bool refresh, peers_changed, ranges_changed, was_complete;
 	struct mk_overlay_repairs repairs;

@@ -54,14 +54,14 @@ static int remove_link(struct mk_nl *nl, const char *name, const char *kind, uns
 	return ret;
 }
 
-int mk_overlay_remove(struct mk_nl *nl, const char *vxlan_name, const char *sfc_name,
+int mk_overlay_remove(struct mk_nl *nl, const char *const *vxlan_names, size_t vxlan_count,
 		      unsigned int *removed, struct mk_error *err)
 {
 	int ret = remove_routes(nl, AF_INET, removed, err);
 
 	ret = ret ?: remove_routes(nl, AF_INET6, removed, err);
-	ret = ret ?: remove_link(nl, vxlan_name, "vxlan", removed, err);
-	ret = ret ?: remove_link(nl, sfc_name, "vxlan", removed, err);
+	for (size_t i = 0; ret == 0 && i < vxlan_count; i++)
+		ret = remove_link(nl, vxlan_names[i], "vxlan", removed, err);
 	return ret ?: remove_link(nl, MK_HOST_VETH, "veth", removed, err);
 }
 

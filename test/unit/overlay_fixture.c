@@ -196,14 +196,13 @@ static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac
 	return 0;
 }
 
-static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote)
+static int see_fdb(void *ctx, const struct mk_nl_fdb *fdb)
 {
 	struct seen *seen = ctx;
 	char text[MK_IP_STRLEN];
 
-	(void)mac;
 	seen->fdb++;
-	if (seen->remote && strcmp(mk_ip_format(remote, text), seen->remote) == 0)
+	if (seen->remote && strcmp(mk_ip_format(&fdb->remote, text), seen->remote) == 0)
 		seen->has_remote = true;
 	return 0;
 }
@@ -247,6 +246,13 @@ void set_ranges(const char *const *texts)
 	for (; *texts; texts++)
 		ranges[count++] = cidr_of(*texts);
 	ck_ok(mk_overlay_set_service_ranges(overlay, family, ranges, count, &err));
+}
+
+int remove_overlay(unsigned int *removed)
+{
+	static const char *const names[] = { "mkvxlan", "mksfc", "mkpeer" };
+
+	return mk_overlay_remove(nl, names, MK_ARRAY_SIZE(names), removed, &err);
 }
 
 void sync_alone(bool complete)

@@ -47,6 +47,8 @@ void netns_teardown(void);
 void sync_plan(bool complete);
 /* Apply what was set. */
 void sync_alone(bool complete);
+/* As `monokube cleanup` does. */
+int remove_overlay(unsigned int *removed);
 /* @texts end with NULL. */
 void set_ranges(const char *const *texts);
 

@@ -586,13 +586,26 @@ START_TEST(test_neigh)
 }
 END_TEST
 
-static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote)
-{
-	struct seen *seen = ctx;
+struct seen_fdb {
+	struct mk_nl_fdb last;
+	int count;
+};
 
-	seen->ip = *remote;
-	seen->mac = *mac;
-	return see(seen);
+static int see_fdb(void *ctx, const struct mk_nl_fdb *fdb)
+{
+	struct seen_fdb *seen = ctx;
+
+	seen->last = *fdb;
+	seen->count++;
+	return 0;
+}
+
+static struct seen_fdb fdb_of(int ifindex)
+{
+	struct seen_fdb seen = { 0 };
+
+	ck_ok(mk_nl_each_fdb(nl, ifindex, see_fdb, &seen, &err));
+	return seen;
 }
 
 START_TEST(test_fdb)
@@ -604,25 +617,34 @@ START_TEST(test_fdb)
 		.local = ip_of(underlays[_i]),
 		.mac = mac_of("02:4d:0a:12:00:01"),
 	};
-	struct mk_mac mac = mac_of("02:4d:0a:12:00:02");
-	struct mk_ip first = ip_of(_i ? "2001:db8::2" : "192.0.2.2");
-	struct mk_ip moved = ip_of(_i ? "2001:db8::3" : "192.0.2.3");
-	struct seen seen = { 0 };
+	struct mk_nl_fdb entry = { mac_of("02:4d:0a:12:00:02"),
+				   ip_of(_i ? "2001:db8::2" : "192.0.2.2"), 0 };
+	struct seen_fdb seen;
 	int ifindex;
 
 	ck_ok(mk_nl_vxlan_add(nl, &vxlan, &err));
 	ifindex = ifindex_of("mkvxlan");
-	ck_ok(mk_nl_fdb_put(nl, ifindex, &mac, &first, &err));
-	ck_ok(mk_nl_fdb_put(nl, ifindex, &mac, &moved, &err));
-	ck_ok(mk_nl_each_fdb(nl, ifindex, see_fdb, &seen, &err));
+	ck_ok(mk_nl_fdb_put(nl, ifindex, &entry, &err));
+	entry.remote = ip_of(_i ? "2001:db8::3" : "192.0.2.3");
+	ck_ok(mk_nl_fdb_put(nl, ifindex, &entry, &err));
+	seen = fdb_of(ifindex);
 	ck_assert_int_eq(seen.count, 1);
-	ck_assert(mk_ip_equal(&seen.ip, &moved));
-	ck_assert_mem_eq(&seen.mac, &mac, sizeof(mac));
-	ck_ok(mk_nl_fdb_delete(nl, ifindex, &mac, &moved, &err));
-	ck_ok(mk_nl_fdb_delete(nl, ifindex, &mac, &moved, &err));
-	seen.count = 0;
-	ck_ok(mk_nl_each_fdb(nl, ifindex, see_fdb, &seen, &err));
-	ck_assert_int_eq(seen.count, 0);
+	ck_assert(mk_ip_equal(&seen.last.remote, &entry.remote));
+	ck_assert_mem_eq(&seen.last.mac, &entry.mac, sizeof(entry.mac));
+	ck_assert_uint_eq(seen.last.port, 0);
+	/* another port replaces the entry, and has to be named to delete it */
+	entry.port = 8472;
+	ck_ok(mk_nl_fdb_put(nl, ifindex, &entry, &err));
+	seen = fdb_of(ifindex);
+	ck_assert_int_eq(seen.count, 1);
+	ck_assert_uint_eq(seen.last.port, 8472);
+	ck_ok(mk_nl_fdb_delete(nl, ifindex, &entry, &err));
+	ck_ok(mk_nl_fdb_delete(nl, ifindex, &entry, &err));
+	ck_assert_int_eq(fdb_of(ifindex).count, 0);
+	/* the kernel does not show the device's own port */
+	entry.port = vxlan.port;
+	ck_ok(mk_nl_fdb_put(nl, ifindex, &entry, &err));
+	ck_assert_uint_eq(fdb_of(ifindex).last.port, 0);
 }
 END_TEST
 

@@ -105,18 +105,18 @@ END_TEST
 /* An entry that another process removed or added is repaired, and counted. */
 START_TEST(test_repair_of_chains_fdb)
 {
-	const struct mk_mac stranger = { { 2, 0, 0, 0, 0, 9 } };
+	struct mk_nl_fdb fdb = { .remote = ip_of("192.0.2.2") };
 	struct mk_overlay_view view = view_of("10.244.1.0/24", NULL, AF_INET);
 	struct mk_overlay_plan plan;
-	struct mk_ip remote = ip_of("192.0.2.2");
 
 	model_node("b", "10.244.2.0/24", "192.0.2.2", true);
 	sync_plan(true);
 	ck_ok(mk_overlay_plan_make(node_model, &view, &plan, &err));
-	ck_ok(mk_nl_fdb_delete(nl, node_devices.sfc_ifindex, &plan.peers[0].vtep_mac, &remote,
-			       &err));
+	fdb.mac = plan.peers[0].vtep_mac;
+	ck_ok(mk_nl_fdb_delete(nl, node_devices.sfc_ifindex, &fdb, &err));
 	mk_overlay_plan_release(&plan);
-	ck_ok(mk_nl_fdb_put(nl, node_devices.sfc_ifindex, &stranger, &remote, &err));
+	fdb.mac = (struct mk_mac){ { 2, 0, 0, 0, 0, 9 } };
+	ck_ok(mk_nl_fdb_put(nl, node_devices.sfc_ifindex, &fdb, &err));
 	mk_overlay_refresh(overlay);
 	sync_alone(true);
 	ck_assert_uint_eq(changes, 2);
@@ -319,13 +319,13 @@ START_TEST(test_remove)
 
 	model_node("b", "10.244.2.0/24", "192.0.2.2", true);
 	sync_plan(true);
-	ck_ok(mk_overlay_remove(nl, "mkvxlan", "mksfc", &removed, &err));
+	ck_ok(remove_overlay(&removed));
 	ck_assert_uint_ge(removed, 4);
 	ck_assert_int_eq(mk_nl_link_get(nl, "mkvxlan", &link, &err), -ENODEV);
 	ck_assert_int_eq(mk_nl_link_get(nl, "mksfc", &link, &err), -ENODEV);
 	ck_assert_int_eq(mk_nl_link_get(nl, MK_HOST_VETH, &link, &err), -ENODEV);
 	removed = 0;
-	ck_ok(mk_overlay_remove(nl, "mkvxlan", "mksfc", &removed, &err));
+	ck_ok(remove_overlay(&removed));
 	ck_assert_uint_eq(removed, 0);
 }
 END_TEST

@@ -257,14 +257,14 @@ END_TEST
 /* Each missing entry is put back once, and counted once. */
 START_TEST(test_repair_of_both)
 {
-	const struct mk_mac mac =
-		family == AF_INET ? mac_of("02:4d:0a:12:00:02") : mac_of("02:4d:00:00:00:02");
-	const struct mk_ip remote =
-		ip_of(wanted.underlay.family == AF_INET6 ? "2001:db8::2" : "192.0.2.2");
+	const struct mk_nl_fdb fdb = {
+		mac_of(family == AF_INET ? "02:4d:0a:12:00:02" : "02:4d:00:00:00:02"),
+		ip_of(wanted.underlay.family == AF_INET6 ? "2001:db8::2" : "192.0.2.2"), 0
+	};
 	const struct mk_ip vtep4 = ip_of("10.18.0.2"), vtep6 = ip_of("fd4d:4b00:12::2");
 
 	sync_both(true);
-	ck_ok(mk_nl_fdb_delete(nl, node_devices.overlay_ifindex, &mac, &remote, &err));
+	ck_ok(mk_nl_fdb_delete(nl, node_devices.overlay_ifindex, &fdb, &err));
 	ck_ok(mk_nl_neigh_delete(nl, node_devices.overlay_ifindex, &vtep4, &err));
 	ck_ok(mk_nl_neigh_delete(nl, node_devices.overlay_ifindex, &vtep6, &err));
 	check_seen(AF_INET, 3, 1, 1);
@@ -298,7 +298,7 @@ START_TEST(test_remove_of_both)
 	unsigned int removed = 0;
 
 	sync_both(true);
-	ck_ok(mk_overlay_remove(nl, "mkvxlan", "mksfc", &removed, &err));
+	ck_ok(remove_overlay(&removed));
 	ck_assert_uint_eq(removed, 2 * 3 + 3);
 	ck_assert_uint_eq(look_at(AF_INET).routes + look_at(AF_INET6).routes, 0);
 }

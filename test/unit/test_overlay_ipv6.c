@@ -227,7 +227,7 @@ START_TEST(test_remove_of_ipv6)
 	unsigned int removed = 0;
 
 	sync_peers(one, true);
-	ck_ok(mk_overlay_remove(nl, "mkvxlan", "mksfc", &removed, &err));
+	ck_ok(remove_overlay(&removed));
 	ck_assert_uint_eq(removed, 2 + 3); /* routes; devices */
 	ck_assert_uint_eq(look(NULL, NULL).routes, 0);
 }

@@ -7,9 +7,11 @@
 #include "base/netlink/request.h"
 
 /* A neighbour maps an IP address to a MAC address. An entry of a VXLAN device's forwarding database
- * maps a MAC address to a node. The kernel has one message for both. @mac NULL: any. */
+ * maps a MAC address to a node. The kernel has one message for both. @mac NULL: any. @port 0: the
+ * device's own. */
 static int change_neigh(struct mk_nl *nl, int type, const struct ndmsg *header,
-			const struct mk_ip *ip, const struct mk_mac *mac, struct mk_error *err)
+			const struct mk_ip *ip, const struct mk_mac *mac, uint16_t port,
+			struct mk_error *err)
 {
 	bool add = type == RTM_NEWNEIGH;
 	struct nl_msg *msg =
@@ -20,6 +22,8 @@ static int change_neigh(struct mk_nl *nl, int type, const struct ndmsg *header,
 	nl_put_ip(msg, NDA_DST, ip);
 	if (mac)
 		nl_put_mac(msg, NDA_LLADDR, mac);
+	if (port)
+		NL_PUT(msg, NDA_PORT, uint16_t, htons(port));
 	ret = nl_request(nl, msg, err);
 	/* ENODEV: the interface and its entries are gone */
 	if (!add && (ret == -ENOENT || ret == -ENODEV))
@@ -46,14 +50,14 @@ int mk_nl_neigh_put(struct mk_nl *nl, int ifindex, const struct mk_ip *ip, const
 {
 	const struct ndmsg header = neigh_header(ifindex, ip);
 
-	return change_neigh(nl, RTM_NEWNEIGH, &header, ip, mac, err);
+	return change_neigh(nl, RTM_NEWNEIGH, &header, ip, mac, 0, err);
 }
 
 int mk_nl_neigh_delete(struct mk_nl *nl, int ifindex, const struct mk_ip *ip, struct mk_error *err)
 {
 	const struct ndmsg header = neigh_header(ifindex, ip);
 
-	return change_neigh(nl, RTM_DELNEIGH, &header, ip, NULL, err);
+	return change_neigh(nl, RTM_DELNEIGH, &header, ip, NULL, 0, err);
 }
 
 static struct ndmsg fdb_header(int ifindex)
@@ -66,20 +70,19 @@ static struct ndmsg fdb_header(int ifindex)
 	};
 }
 
-int mk_nl_fdb_put(struct mk_nl *nl, int ifindex, const struct mk_mac *mac,
-		  const struct mk_ip *remote, struct mk_error *err)
+int mk_nl_fdb_put(struct mk_nl *nl, int ifindex, const struct mk_nl_fdb *fdb, struct mk_error *err)
 {
 	const struct ndmsg header = fdb_header(ifindex);
 
-	return change_neigh(nl, RTM_NEWNEIGH, &header, remote, mac, err);
+	return change_neigh(nl, RTM_NEWNEIGH, &header, &fdb->remote, &fdb->mac, fdb->port, err);
 }
 
-int mk_nl_fdb_delete(struct mk_nl *nl, int ifindex, const struct mk_mac *mac,
-		     const struct mk_ip *remote, struct mk_error *err)
+int mk_nl_fdb_delete(struct mk_nl *nl, int ifindex, const struct mk_nl_fdb *fdb,
+		     struct mk_error *err)
 {
 	const struct ndmsg header = fdb_header(ifindex);
 
-	return change_neigh(nl, RTM_DELNEIGH, &header, remote, mac, err);
+	return change_neigh(nl, RTM_DELNEIGH, &header, &fdb->remote, &fdb->mac, fdb->port, err);
 }
 
 struct neigh_walk {
@@ -87,7 +90,7 @@ struct neigh_walk {
 	uint8_t family;
 	int (*visit_neigh)(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac,
 			   bool permanent);
-	int (*visit_fdb)(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote);
+	int (*visit_fdb)(void *ctx, const struct mk_nl_fdb *fdb);
 	void *ctx;
 };
 
@@ -103,8 +106,14 @@ static int walk_neigh(void *ctx, const void *reply, struct nlattr **attrs)
 	    !nl_ip(attrs[NDA_DST], &ip))
 		return 0;
 	nl_mac(attrs[NDA_LLADDR], &mac);
-	if (walk->visit_fdb)
-		return walk->visit_fdb(walk->ctx, &mac, &ip);
+	if (walk->visit_fdb) {
+		/* the kernel leaves out the device's own port */
+		const struct mk_nl_fdb fdb = { mac, ip,
+					       attrs[NDA_PORT] ? ntohs(nla_get_u16(attrs[NDA_PORT]))
+							       : 0 };
+
+		return walk->visit_fdb(walk->ctx, &fdb);
+	}
 	return walk->visit_neigh(walk->ctx, &ip, &mac, (header->ndm_state & NUD_PERMANENT) != 0);
 }
 
@@ -128,8 +137,8 @@ int mk_nl_each_neigh(struct mk_nl *nl, sa_family_t family, int ifindex,
 }
 
 int mk_nl_each_fdb(struct mk_nl *nl, int ifindex,
-		   int (*visit)(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote),
-		   void *ctx, struct mk_error *err)
+		   int (*visit)(void *ctx, const struct mk_nl_fdb *fdb), void *ctx,
+		   struct mk_error *err)
 {
 	struct neigh_walk walk = { ifindex, AF_BRIDGE, NULL, visit, ctx };
 

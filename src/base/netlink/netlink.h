@@ -224,14 +224,18 @@ mk_must_check int mk_nl_each_neigh(struct mk_nl *nl, sa_family_t family, int ifi
 				   int (*visit)(void *ctx, const struct mk_ip *ip,
 						const struct mk_mac *mac, bool permanent),
 				   void *ctx, struct mk_error *err);
-mk_must_check int mk_nl_fdb_put(struct mk_nl *nl, int ifindex, const struct mk_mac *mac,
-				const struct mk_ip *remote, struct mk_error *err);
-mk_must_check int mk_nl_fdb_delete(struct mk_nl *nl, int ifindex, const struct mk_mac *mac,
-				   const struct mk_ip *remote, struct mk_error *err);
+struct mk_nl_fdb {
+	struct mk_mac mac;
+	struct mk_ip remote;
+	uint16_t port; /* UDP; 0: the device's own */
+};
+mk_must_check int mk_nl_fdb_put(struct mk_nl *nl, int ifindex, const struct mk_nl_fdb *fdb,
+				struct mk_error *err);
+mk_must_check int mk_nl_fdb_delete(struct mk_nl *nl, int ifindex, const struct mk_nl_fdb *fdb,
+				   struct mk_error *err);
 mk_must_check int mk_nl_each_fdb(struct mk_nl *nl, int ifindex,
-				 int (*visit)(void *ctx, const struct mk_mac *mac,
-					      const struct mk_ip *remote),
-				 void *ctx, struct mk_error *err);
+				 int (*visit)(void *ctx, const struct mk_nl_fdb *fdb), void *ctx,
+				 struct mk_error *err);
 
 /* Add the clsact qdisc to an interface. Returns 0 also if there is one. */
 mk_must_check int mk_nl_clsact_add(struct mk_nl *nl, int ifindex, struct mk_error *err);

@@ -67,24 +67,24 @@ static int compare_nodes(const void *a, const void *b)
 	return mk_cidr_compare(&x->pod_cidr, &y->pod_cidr);
 }
 
-static int see_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote)
+static int see_fdb(void *ctx, const struct mk_nl_fdb *fdb)
 {
 	struct reading *reading = ctx;
 
 	for (size_t i = 0; i < reading->count; i++)
-		if (memcmp(reading->nodes[i].vtep_mac, mac->byte, sizeof(mac->byte)) == 0)
-			reading->nodes[i].underlay = *remote;
+		if (memcmp(reading->nodes[i].vtep_mac, fdb->mac.byte, sizeof(fdb->mac.byte)) == 0)
+			reading->nodes[i].underlay = fdb->remote;
 	return 0;
 }
 
 /* The underlay is known: the overlay's entries are read first. */
-static int see_sfc_fdb(void *ctx, const struct mk_mac *mac, const struct mk_ip *remote)
+static int see_sfc_fdb(void *ctx, const struct mk_nl_fdb *fdb)
 {
 	struct reading *reading = ctx;
 
 	for (size_t i = 0; i < reading->count; i++)
-		if (memcmp(reading->nodes[i].vtep_mac, mac->byte, sizeof(mac->byte)) == 0 &&
-		    mk_ip_equal(&reading->nodes[i].underlay, remote))
+		if (memcmp(reading->nodes[i].vtep_mac, fdb->mac.byte, sizeof(fdb->mac.byte)) == 0 &&
+		    mk_ip_equal(&reading->nodes[i].underlay, &fdb->remote))
 			reading->nodes[i].has_sfc_fdb = true;
 	return 0;
 }

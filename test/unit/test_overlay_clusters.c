@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The device to other clusters, and its FDB entries. */
+#include <net/if.h>
+#include <string.h>
+
+#include "monokube/clusters.h"
+#include "unit/overlay_fixture.h"
+
+static struct mk_error err;
+
+static const struct setting *const settings[] = { &v4_by_v4, &v6_by_v4, &v6_by_v6 };
+static const struct setting *setting;
+
+/* Nodes 1 and 2 of cluster 7: addresses of the underlay's family. */
+static struct mk_clusters_fdb rows[2];
+
+static int ensure(void)
+{
+	return mk_devices_ensure(nl, &wanted, &node_devices, &err);
+}
+
+static void setup_of(const struct setting *of)
+{
+	bool v6 = strchr(of->underlay, ':');
+
+	setting = of;
+	netns_setup_of(of);
+	rows[0] = (struct mk_clusters_fdb){ mac_of("06:00:00:07:00:01"),
+					    ip_of(v6 ? "2001:db8:1::1" : "198.51.100.1"), 0 };
+	rows[1] = (struct mk_clusters_fdb){ mac_of("06:00:00:07:00:02"),
+					    ip_of(v6 ? "2001:db8:1::2" : "198.51.100.2"), 8472 };
+	wanted.peer_name = "mkpeer";
+	ck_assert_int_eq(ensure(), 1);
+	mk_overlay_set_node(overlay, &node_devices, own);
+}
+
+static void setup(void)
+{
+	setup_of(&v4_by_v4);
+}
+
+struct entries {
+	struct mk_nl_fdb list[8];
+	size_t count;
+};
+
+static int see_fdb(void *ctx, const struct mk_nl_fdb *fdb)
+{
+	struct entries *entries = ctx;
+
+	ck_assert_uint_lt(entries->count, MK_ARRAY_SIZE(entries->list));
+	entries->list[entries->count++] = *fdb;
+	return 0;
+}
+
+static struct entries read_fdb(int ifindex)
+{
+	struct entries entries = { 0 };
+
+	ck_ok(mk_nl_each_fdb(nl, ifindex, see_fdb, &entries, &err));
+	return entries;
+}
+
+/* Does mkpeer have the entry, with this port? */
+static bool has(const struct mk_clusters_fdb *row, uint16_t port)
+{
+	const struct entries entries = read_fdb(node_devices.cluster_ifindex);
+
+	for (size_t i = 0; i < entries.count; i++)
+		if (memcmp(&entries.list[i].mac, &row->mac, sizeof(row->mac)) == 0)
+			return mk_ip_equal(&entries.list[i].remote, &row->remote) &&
+			       entries.list[i].port == port;
+	return false;
+}
+
+static size_t count(void)
+{
+	return read_fdb(node_devices.cluster_ifindex).count;
+}
+
+static void set(const struct mk_clusters_fdb *list, size_t length)
+{
+	ck_ok(mk_overlay_set_clusters(overlay, list, length, &err));
+}
+
+static void check_device_of_clusters(void)
+{
+	struct own_address seen = { .ifindex = node_devices.cluster_ifindex };
+	struct mk_link peer, vxlan;
+
+	ck_ok(mk_nl_link_get(nl, "mkpeer", &peer, &err));
+	ck_ok(mk_nl_link_get(nl, "mkvxlan", &vxlan, &err));
+	ck_assert_int_eq(peer.ifindex, node_devices.cluster_ifindex);
+	ck_assert_str_eq(peer.kind, "vxlan");
+	ck_assert_uint_eq(peer.vxlan_id, MK_CLUSTER_VNI);
+	ck_assert_uint_eq(peer.vxlan_port, vxlan.vxlan_port);
+	ck_assert(mk_ip_equal(&peer.vxlan_local, &vxlan.vxlan_local));
+	ck_assert_int_eq(peer.peer_ifindex, vxlan.peer_ifindex);
+	ck_assert_uint_eq(peer.mtu_bytes, setting->mtu_bytes);
+	ck_assert_uint_eq(peer.flags & (IFF_UP | IFF_NOARP), IFF_UP | IFF_NOARP);
+	ck_assert(!peer.vxlan_learning);
+	ck_ok(mk_nl_each_addr(nl, AF_INET, see_own, &seen, &err));
+	ck_ok(mk_nl_each_addr(nl, AF_INET6, see_own, &seen, &err));
+	ck_assert_int_eq(seen.count, 0);
+}
+
+/* Over each underlay: the device, and entries with and without a port. */
+START_TEST(test_device_and_fdb)
+{
+	setup_of(settings[_i]);
+	check_device_of_clusters();
+	set(rows, 2);
+	sync_alone(true);
+	ck_assert_uint_eq(count(), 2);
+	ck_assert(has(&rows[0], 0) && has(&rows[1], 8472));
+	ck_assert_uint_eq(read_fdb(node_devices.overlay_ifindex).count, 0);
+	ck_assert_uint_eq(read_fdb(node_devices.sfc_ifindex).count, 0);
+	set(rows, 2);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+	mk_overlay_refresh(overlay);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+	ck_assert_int_eq(ensure(), 0);
+	netns_teardown();
+}
+END_TEST
+
+START_TEST(test_no_device_without_cluster_name)
+{
+	struct mk_link link;
+
+	wanted.peer_name = NULL;
+	wanted.former_peer_name = "mkpeer";
+	ck_assert_int_eq(ensure(), 0);
+	ck_assert_int_eq(node_devices.cluster_ifindex, 0);
+	ck_assert_int_eq(mk_nl_link_get(nl, "mkpeer", &link, &err), -ENODEV);
+	mk_overlay_set_node(overlay, &node_devices, own);
+	set(rows, 2);
+	sync_alone(true);
+	ck_assert_int_eq(ensure(), 0);
+}
+END_TEST
+
+/* A device of that name with another VNI, or of another kind, is not the agent's. */
+START_TEST(test_foreign_device)
+{
+	struct mk_link link;
+
+	wanted.peer_name = NULL;
+	wanted.former_peer_name = _i ? "mksfc" : "far0";
+	ck_assert_int_eq(ensure(), 0);
+	ck_ok(mk_nl_link_get(nl, wanted.former_peer_name, &link, &err));
+	wanted.peer_name = "far0";
+	ck_assert_int_eq(ensure(), -EEXIST);
+	ck_assert_msg(strstr(err.text, "far0") && strstr(err.text, "peerIfaceName"), "%s",
+		      err.text);
+}
+END_TEST
+
+static void delete_device(void)
+{
+	ck_ok(mk_nl_link_delete(nl, "mkpeer", &err));
+}
+
+static void set_device_down(void)
+{
+	change_link(node_devices.cluster_ifindex, (struct mk_link_change){ .clear_flags = IFF_UP });
+}
+
+static void lower_mtu(void)
+{
+	change_link(node_devices.cluster_ifindex, (struct mk_link_change){ .mtu_bytes = 1300 });
+}
+
+static void (*const faults[])(void) = { delete_device, set_device_down, lower_mtu };
+
+/* Each fault is found once, and corrected with the device's FDB. */
+START_TEST(test_repair_of_device)
+{
+	set(rows, 2);
+	sync_alone(true);
+	faults[_i]();
+	ck_assert_int_eq(ensure(), 1);
+	ck_assert_int_eq(ensure(), 0);
+	mk_overlay_set_node(overlay, &node_devices, own);
+	sync_alone(true);
+	ck_assert(has(&rows[0], 0) && has(&rows[1], 8472));
+	check_device_of_clusters();
+}
+END_TEST
+
+/* Entries that another process removed, altered or added are repaired, and counted. */
+START_TEST(test_repair_of_fdb)
+{
+	struct mk_nl_fdb fdb = { rows[0].mac, rows[0].remote, 0 };
+	int ifindex = node_devices.cluster_ifindex;
+
+	set(rows, 2);
+	sync_alone(true);
+	ck_ok(mk_nl_fdb_delete(nl, ifindex, &fdb, &err));
+	fdb.mac = rows[1].mac;
+	fdb.remote = rows[1].remote;
+	ck_ok(mk_nl_fdb_put(nl, ifindex, &fdb, &err)); /* another port */
+	fdb.mac = mac_of("06:00:00:09:00:01");
+	ck_ok(mk_nl_fdb_put(nl, ifindex, &fdb, &err));
+	mk_overlay_refresh(overlay);
+	sync_alone(true);
+	ck_assert_uint_eq(mk_overlay_repairs(overlay)->neighbours, 2);
+	ck_assert_uint_eq(count(), 2);
+	ck_assert(has(&rows[0], 0) && has(&rows[1], 8472));
+}
+END_TEST
+
+/* A node that goes or moves is no repair, and nothing goes before everything has been listed. */
+START_TEST(test_changes)
+{
+	struct mk_clusters_fdb moved = rows[0];
+
+	set(rows, 2);
+	sync_alone(true);
+	set(rows, 1);
+	sync_alone(false);
+	ck_assert_uint_eq(count(), 2);
+	sync_alone(true);
+	ck_assert_uint_eq(count(), 1);
+	moved.remote = rows[1].remote;
+	set(&moved, 1);
+	sync_alone(true);
+	ck_assert_uint_eq(count(), 1);
+	ck_assert(has(&moved, 0));
+	ck_assert_uint_eq(mk_overlay_repairs(overlay)->neighbours, 0);
+}
+END_TEST
+
+/* An agent that starts keeps the entries of an earlier one until it has read everything. */
+START_TEST(test_next_agent)
+{
+	set(rows, 2);
+	sync_alone(true);
+	mk_overlay_free(overlay);
+	overlay = mk_overlay_new(nl, &err);
+	mk_overlay_set_node(overlay, &node_devices, own);
+	sync_alone(false);
+	ck_assert_uint_eq(count(), 2);
+	set(rows, 2);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+	ck_assert_uint_eq(count(), 2);
+}
+END_TEST
+
+/* A node that appears twice has one entry, without changes at each sync; no node at all has none. */
+START_TEST(test_same_node_twice)
+{
+	const struct mk_clusters_fdb twice[] = { rows[0], rows[0], rows[1] };
+
+	set(twice, 3);
+	sync_alone(true);
+	ck_assert_uint_eq(count(), 2);
+	mk_overlay_refresh(overlay);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+	set(NULL, 0);
+	sync_alone(true);
+	ck_assert_uint_eq(count(), 0);
+}
+END_TEST
+
+START_TEST(test_remove)
+{
+	unsigned int removed = 0;
+	struct mk_link link;
+
+	ck_ok(remove_overlay(&removed));
+	ck_assert_uint_eq(removed, 4);
+	ck_assert_int_eq(mk_nl_link_get(nl, "mkpeer", &link, &err), -ENODEV);
+}
+END_TEST
+
+UNIT_SUITE("overlay_clusters")
+{
+	TCase *tc = unit_case(suite, "device", NULL, NULL);
+
+	tcase_add_loop_test(tc, test_device_and_fdb, 0, MK_ARRAY_SIZE(settings));
+	tc = unit_case(suite, "changes", setup, netns_teardown);
+	tcase_add_test(tc, test_no_device_without_cluster_name);
+	tcase_add_loop_test(tc, test_foreign_device, 0, 2);
+	tcase_add_loop_test(tc, test_repair_of_device, 0, MK_ARRAY_SIZE(faults));
+	tcase_add_test(tc, test_repair_of_fdb);
+	tcase_add_test(tc, test_changes);
+	tcase_add_test(tc, test_next_agent);
+	tcase_add_test(tc, test_same_node_twice);
+	tcase_add_test(tc, test_remove);
+}
