@@ -28,10 +28,14 @@ struct mk_clusters_node {
 /* A ClusterPeer with what it has published. Texts and nodes belong to the caller. */
 struct mk_clusters_peer {
 	const char *name;
-	int64_t created_unix_s; /* 0: unknown. Of two peers with one number or one view the older one wins */
+	int64_t created_unix_s; /* of two peers with one number, view or address the older one wins,
+				 * then the first by name; 0: unknown, as if it were the oldest */
+	bool is_published; /* there is a PublishedCluster of it; false: the next members say nothing */
+	bool speaks_wire; /* its wireVersions have MK_CLUSTER_WIRE */
 	uint32_t number; /* as published; 0: mk_cluster_number() */
-	const char *via; /* the peer by which it is reached; NULL: by its own nodes */
 	struct mk_cidr home; /* its published pod range; AF_UNSPEC: nothing of this family */
+	/* From the ClusterPeer: */
+	const char *via; /* the peer by which it is reached; NULL: by its own nodes */
 	struct mk_cidr view; /* spec.podCidr of this family; AF_UNSPEC: none. Same: as @home */
 	bool access_pods, relayed;
 	uint16_t mtu_bytes; /* 0: the overlay's */
@@ -40,22 +44,49 @@ struct mk_clusters_peer {
 };
 
 struct mk_clusters_own {
+	const char *name; /* clusterName */
 	uint32_t number;
+	sa_family_t family; /* of the call */
 	struct mk_cidr cluster_cidr; /* of the family */
-	const struct mk_cidr
-		*others; /* ranges that no view may overlap: VTEPs, Services, nodes' networks */
+	/* Ranges that no view may overlap: VTEPs, Services, nodes' networks. */
+	const struct mk_cidr *others;
 	size_t other_count;
-	const struct mk_ip *node_addresses; /* of this cluster's nodes: no carrier may have one */
+	/* Of this cluster's nodes, sorted (mk_ips_sort()): no carrier may have one. */
+	const struct mk_ip *node_addresses;
 	size_t node_address_count;
 	uint16_t mtu_bytes; /* of the overlay */
 };
 
 /* What became of a peer, in the order of the input. */
 struct mk_clusters_state {
-	bool is_usable; /* it has rows */
+	uint32_t number; /* 0: it has no rows */
+	/* Its view is this cluster's way to it: the view gets a route. Otherwise its row matches no
+	 * address, but its nodes are known: the other family may need them. */
+	bool has_view;
+	bool is_usable; /* @has_view, and a node is known that gets its packets */
 	char *reason; /* why not, or what is left out of it, with value and remedy; NULL: all is well */
-	uint32_t number;
 	size_t nodes_used;
+};
+
+struct mk_clusters_cluster {
+	uint32_t number;
+	/* Without view: @home and @view are zeros and @mask is all ones, so no address matches. */
+	struct mk_cluster row;
+};
+
+/* The key's cluster is mk_cluster.via of the cluster that the packet goes to. */
+struct mk_clusters_hop {
+	struct mk_cluster_node_key key;
+	uint32_t hop; /* mk_cluster_dest.hop; of IPv6 with MK_CLUSTERS_HOP_IPV6 */
+};
+
+/* The families share the device's FDB, but not the numbers of nodes. */
+#define MK_CLUSTERS_HOP_IPV6  0x8000U
+#define MK_CLUSTERS_NODES_MAX 0x8000U /* of one cluster */
+
+struct mk_clusters_carrier {
+	struct mk_far_addr addr;
+	uint32_t number;
 };
 
 /* A destination MAC address with the address and port of the node behind it: an FDB entry. */
@@ -66,18 +97,9 @@ struct mk_clusters_fdb {
 };
 
 struct mk_clusters_rows {
-	struct {
-		uint32_t number;
-		struct mk_cluster row;
-	} * clusters; /* sorted by number */
-	struct {
-		struct mk_cluster_node_key key;
-		uint32_t hop;
-	} * nodes; /* sorted by key */
-	struct {
-		struct mk_far_addr addr;
-		uint32_t number;
-	} * carriers; /* sorted by address */
+	struct mk_clusters_cluster *clusters; /* sorted by number */
+	struct mk_clusters_hop *nodes; /* sorted by key */
+	struct mk_clusters_carrier *carriers; /* sorted by address */
 	struct mk_clusters_fdb *fdb; /* sorted by MAC address */
 	size_t cluster_count, node_count, carrier_count, fdb_count;
 	struct mk_clusters_state *states; /* one per peer */

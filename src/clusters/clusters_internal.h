@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/clusters/clusters_internal.h - shared by clusters.c, which decides about peers, and nodes.c,
+ * which computes the rows of their nodes. */
+#ifndef MK_CLUSTERS_CLUSTERS_INTERNAL_H
+#define MK_CLUSTERS_CLUSTERS_INTERNAL_H
+
+#include "clusters/clusters.h"
+
+/* A node that gets packets. */
+struct clusters_hop {
+	const struct mk_clusters_node *node;
+	uint32_t hop;
+	bool is_numbered; /* @hop is the number of its pod CIDR */
+};
+
+/* A peer with what is decided about it, in the order in which peers win conflicts. */
+struct clusters_peer {
+	const struct mk_clusters_peer *peer;
+	struct mk_clusters_state *state;
+	struct mk_cidr home, view; /* networks; AF_UNSPEC unless state->has_view */
+	const struct clusters_peer
+		*carrier; /* whose nodes get its packets: itself, a hub, or NULL */
+	size_t node_count; /* of its own nodes; 0 if it is reached by a hub */
+	struct clusters_hop *hops; /* state->nodes_used of these */
+	uint8_t host_bits; /* as mk_cluster.host_bits */
+	char *note; /* about its nodes, for state->reason */
+};
+
+struct clusters_work {
+	const struct mk_clusters_own *own;
+	struct mk_clusters_rows *rows;
+	struct clusters_peer *peers;
+	size_t count;
+};
+
+/* Set the reason of a peer, unless it has one. Returns -ENOMEM or 0. */
+__attribute__((format(printf, 2, 3))) int clusters_say(char **reason, const char *format, ...);
+
+/* Choose the nodes of all peers that have a number, and add their rows and carriers. */
+mk_must_check int clusters_add_nodes(struct clusters_work *work);
+/* Add the FDB entries of all peers. */
+mk_must_check int clusters_add_fdb(struct clusters_work *work);
+
+#endif

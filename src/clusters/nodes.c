@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The nodes of peers: which of them get packets, and by which number of a hop. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "clusters/clusters_internal.h"
+
+/* The limits of both tables; at most two rows per node are by number and by index. */
+#define NODES_MAX (MK_CLUSTER_NODES / 2)
+_Static_assert(NODES_MAX <= MK_CLUSTER_CARRIERS, "a carrier per node");
+_Static_assert(NODES_MAX == MK_CLUSTERS_NODES_MAX, "numbers of hops");
+
+static struct mk_far_addr far_addr(const struct mk_ip *ip)
+{
+	struct mk_addr addr = mk_ip_to_addr(ip);
+	struct mk_far_addr result;
+
+	_Static_assert(sizeof(addr) == sizeof(result), "rows have the layout of IPv6");
+	memcpy(&result, &addr, sizeof(result));
+	return result;
+}
+
+static int compare_carriers(const void *left, const void *right)
+{
+	const struct mk_clusters_carrier *a = left, *b = right;
+
+	return memcmp(&a->addr, &b->addr, sizeof(a->addr));
+}
+
+/* ---- which nodes ----------------------------------------------------------------------------- */
+
+static int compare_names(const void *left, const void *right)
+{
+	return strcmp(((const struct clusters_hop *)left)->node->name,
+		      ((const struct clusters_hop *)right)->node->name);
+}
+
+/* All carriers, sorted, with their places in the order of peers, then of names. */
+struct claim {
+	struct mk_ip address;
+	size_t place;
+	const struct clusters_peer *peer;
+};
+
+static int compare_claims(const void *left, const void *right)
+{
+	const struct claim *a = left, *b = right;
+	int order = mk_ip_compare(&a->address, &b->address);
+
+	return order ?: (a->place > b->place) - (a->place < b->place);
+}
+
+struct nodes {
+	struct clusters_work *work;
+	struct claim *claims; /* sorted: of equal addresses the first one counts */
+	size_t claim_count, used;
+};
+
+static const struct claim *first_claim(const struct nodes *nodes, const struct mk_ip *address)
+{
+	size_t low = 0, high = nodes->claim_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (mk_ip_compare(&nodes->claims[middle].address, address) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return &nodes->claims[low];
+}
+
+/* Returns why the node cannot get packets, for a message that begins with its name; NULL: it can. */
+static const char *lack_of(const struct nodes *nodes, const struct clusters_peer *at,
+			   const struct mk_clusters_node *node, size_t place)
+{
+	const struct mk_clusters_own *own = nodes->work->own;
+	const struct claim *first;
+
+	if (node->address.family == AF_UNSPEC)
+		return "has no address of the family that the nodes of this cluster use";
+	if (mk_ips_contain(own->node_addresses, own->node_address_count, &node->address))
+		return "has the address of a node of this cluster";
+	first = first_claim(nodes, &node->address);
+	if (first->place != place)
+		return first->peer == at ? "has the address of another node of the peer"
+					 : "has the address of a node of another peer";
+	if (nodes->used >= NODES_MAX)
+		return "is one too many: all peers together may have 32768 nodes";
+	return NULL;
+}
+
+/* Note the first one that is left out, and how many there are. */
+static int note_left_out(struct clusters_peer *at, const char *node, const char *why, size_t count)
+{
+	if (count == 0)
+		return 0;
+	if (count == 1)
+		return clusters_say(&at->note, "PublishedNode of node '%s' is left out: it %s",
+				    node, why);
+	return clusters_say(&at->note,
+			    "PublishedNode of node '%s' is left out: it %s; so are %zu others",
+			    node, why, count - 1);
+}
+
+static int choose(struct nodes *nodes, struct clusters_peer *at, size_t *place)
+{
+	size_t left_out = 0;
+	const char *name = "", *why = "";
+
+	for (size_t i = 0; i < at->node_count; i++, ++*place) {
+		const struct mk_clusters_node *node = at->hops[i].node;
+		const char *lack = lack_of(nodes, at, node, *place);
+
+		if (!lack) {
+			at->hops[at->state->nodes_used++].node = node;
+			nodes->used++;
+		} else if (left_out++ == 0) {
+			name = node->name;
+			why = lack;
+		}
+	}
+	if (at->peer->via || at->state->nodes_used > 0 || left_out > 0)
+		return note_left_out(at, name, why, left_out);
+	return clusters_say(
+		&at->note,
+		"no PublishedNode of it: apply what `monokube peer publish` prints in that cluster");
+}
+
+static int sort_hops(struct clusters_peer *at)
+{
+	at->node_count = at->peer->via ? 0 : at->peer->node_count;
+	at->hops = calloc(at->node_count + 1, sizeof(*at->hops));
+	if (!at->hops)
+		return -ENOMEM;
+	for (size_t i = 0; i < at->node_count; i++)
+		at->hops[i].node = &at->peer->nodes[i];
+	qsort(at->hops, at->node_count, sizeof(*at->hops), compare_names);
+	return 0;
+}
+
+static int claim_all(struct nodes *nodes)
+{
+	struct clusters_work *work = nodes->work;
+	size_t count = 0, place = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < work->count; i++)
+		count += work->peers[i].peer->node_count;
+	nodes->claims = calloc(count + 1, sizeof(*nodes->claims));
+	if (!nodes->claims)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->count && ret == 0; i++) {
+		struct clusters_peer *at = &work->peers[i];
+
+		if (!at->state->number)
+			continue;
+		ret = sort_hops(at);
+		for (size_t j = 0; ret == 0 && j < at->node_count; j++)
+			nodes->claims[nodes->claim_count++] =
+				(struct claim){ at->hops[j].node->address, place++, at };
+	}
+	qsort(nodes->claims, nodes->claim_count, sizeof(*nodes->claims), compare_claims);
+	return ret;
+}
+
+/* ---- numbers of hops ------------------------------------------------------------------------- */
+
+static bool is_in_home(const struct clusters_peer *at, const struct mk_clusters_node *node)
+{
+	return at->state->has_view && mk_cidr_covers(&at->home, &node->pod_cidr);
+}
+
+/* Return how many bits of an address a node has to itself; 0: not all nodes have as many. */
+static uint8_t host_bits_of(const struct clusters_peer *at)
+{
+	unsigned bits = mk_ip_bits(at->home.ip.family), found = 0;
+
+	for (size_t i = 0; i < at->state->nodes_used; i++) {
+		const struct mk_clusters_node *node = at->hops[i].node;
+		unsigned here = bits - node->pod_cidr.prefix_bits;
+
+		if (!is_in_home(at, node))
+			continue;
+		if (here == 0 || (found && found != here))
+			return 0;
+		found = here;
+	}
+	/* Numbers of nodes have to be numbers of hops. */
+	if (found && bits - at->home.prefix_bits - found > 15)
+		return 0;
+	return (uint8_t)found;
+}
+
+static uint32_t node_number(const struct clusters_peer *at, const struct mk_clusters_node *node)
+{
+	struct mk_ip mask_ip = mk_cidr_mask(&at->home);
+	struct mk_addr addr = mk_ip_to_addr(&node->pod_cidr.ip), mask = mk_ip_to_addr(&mask_ip);
+
+	return mk_node_number(&addr, &mask, at->host_bits);
+}
+
+static int compare_pod_cidrs(const void *left, const void *right)
+{
+	const struct mk_clusters_node *a = ((const struct clusters_hop *)left)->node;
+	const struct mk_clusters_node *b = ((const struct clusters_hop *)right)->node;
+
+	return mk_cidr_compare(&a->pod_cidr, &b->pod_cidr) ?: strcmp(a->name, b->name);
+}
+
+/* Let the node have number @hop, if that is free. */
+static bool take_hop(uint8_t *taken, struct clusters_hop *at, uint32_t hop)
+{
+	uint8_t bit = (uint8_t)(1U << hop % 8);
+
+	if (taken[hop / 8] & bit)
+		return false;
+	taken[hop / 8] |= bit;
+	at->hop = hop;
+	return true;
+}
+
+/* A node whose pod CIDR has a number gets that number, so its entries stay if others come and go.
+ * The other nodes get free numbers from the highest one down. There are as many as nodes. */
+static void number_hops(const struct clusters_work *work, struct clusters_peer *at)
+{
+	uint8_t taken[MK_CLUSTERS_NODES_MAX / 8] = { 0 };
+	uint32_t family = work->own->family == AF_INET6 ? MK_CLUSTERS_HOP_IPV6 : 0;
+	uint32_t free_hop = MK_CLUSTERS_NODES_MAX;
+	size_t count = at->state->nodes_used;
+
+	qsort(at->hops, count, sizeof(*at->hops), compare_pod_cidrs);
+	at->host_bits = host_bits_of(at);
+	for (size_t i = 0; i < count; i++)
+		at->hops[i].is_numbered =
+			at->host_bits && is_in_home(at, at->hops[i].node) &&
+			take_hop(taken, &at->hops[i], node_number(at, at->hops[i].node));
+	for (size_t i = 0; i < count; i++)
+		while (!at->hops[i].is_numbered && !take_hop(taken, &at->hops[i], --free_hop))
+			;
+	for (size_t i = 0; i < count; i++)
+		at->hops[i].hop |= family;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void add_row(struct mk_clusters_rows *rows, const struct clusters_peer *at, uint32_t index,
+		    uint32_t hop)
+{
+	rows->nodes[rows->node_count++] = (struct mk_clusters_hop){
+		.key = { .cluster = at->state->number, .index = index },
+		.hop = hop,
+	};
+}
+
+static void add_rows(struct mk_clusters_rows *rows, const struct clusters_peer *at)
+{
+	for (size_t i = 0; i < at->state->nodes_used; i++) {
+		const struct clusters_hop *hop = &at->hops[i];
+
+		rows->carriers[rows->carrier_count++] = (struct mk_clusters_carrier){
+			.addr = far_addr(&hop->node->address),
+			.number = at->state->number,
+		};
+		add_row(rows, at, MK_CLUSTER_BY_INDEX | (uint32_t)i, hop->hop);
+		if (hop->is_numbered)
+			add_row(rows, at, hop->hop & ~MK_CLUSTERS_HOP_IPV6, hop->hop);
+	}
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+	const struct mk_cluster_node_key *a = &((const struct mk_clusters_hop *)left)->key;
+	const struct mk_cluster_node_key *b = &((const struct mk_clusters_hop *)right)->key;
+
+	if (a->cluster != b->cluster)
+		return a->cluster < b->cluster ? -1 : 1;
+	return (a->index > b->index) - (a->index < b->index);
+}
+
+static int choose_all(struct nodes *nodes)
+{
+	struct clusters_work *work = nodes->work;
+	size_t place = 0;
+	int ret = claim_all(nodes);
+
+	for (size_t i = 0; i < work->count && ret == 0; i++) {
+		struct clusters_peer *at = &work->peers[i];
+
+		if (!at->state->number)
+			continue;
+		ret = choose(nodes, at, &place);
+		number_hops(work, at);
+	}
+	free(nodes->claims);
+	return ret;
+}
+
+int clusters_add_nodes(struct clusters_work *work)
+{
+	struct mk_clusters_rows *rows = work->rows;
+	struct nodes nodes = { .work = work };
+	int ret = choose_all(&nodes);
+
+	if (ret < 0)
+		return ret;
+	rows->nodes = calloc(2 * nodes.used + 1, sizeof(*rows->nodes));
+	rows->carriers = calloc(nodes.used + 1, sizeof(*rows->carriers));
+	if (!rows->nodes || !rows->carriers)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->count; i++)
+		if (work->peers[i].state->number)
+			add_rows(rows, &work->peers[i]);
+	qsort(rows->nodes, rows->node_count, sizeof(*rows->nodes), compare_keys);
+	qsort(rows->carriers, rows->carrier_count, sizeof(*rows->carriers), compare_carriers);
+	return 0;
+}
+
+/* ---- FDB ------------------------------------------------------------------------------------- */
+
+static struct mk_mac dest_mac(uint32_t cluster, uint32_t hop)
+{
+	const struct mk_cluster_dest dest = {
+		.local = MK_CLUSTER_MAC_LOCAL,
+		.cluster = { (uint8_t)(cluster >> 16), (uint8_t)(cluster >> 8), (uint8_t)cluster },
+		.hop = { (uint8_t)(hop >> 8), (uint8_t)hop },
+	};
+	struct mk_mac mac;
+
+	memcpy(&mac, &dest, sizeof(mac));
+	return mac;
+}
+
+static int compare_macs(const void *left, const void *right)
+{
+	return memcmp(&((const struct mk_clusters_fdb *)left)->mac,
+		      &((const struct mk_clusters_fdb *)right)->mac, sizeof(struct mk_mac));
+}
+
+/* No address matches the row of a peer without view. */
+static size_t fdb_count(const struct clusters_peer *at)
+{
+	return at->state->has_view && at->carrier ? at->carrier->state->nodes_used : 0;
+}
+
+int clusters_add_fdb(struct clusters_work *work)
+{
+	struct mk_clusters_rows *rows = work->rows;
+	size_t count = 0;
+
+	for (size_t i = 0; i < work->count; i++)
+		count += fdb_count(&work->peers[i]);
+	rows->fdb = calloc(count + 1, sizeof(*rows->fdb));
+	if (!rows->fdb)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->count; i++) {
+		const struct clusters_peer *at = &work->peers[i];
+
+		for (size_t j = 0; j < fdb_count(at); j++)
+			rows->fdb[rows->fdb_count++] = (struct mk_clusters_fdb){
+				.mac = dest_mac(at->state->number, at->carrier->hops[j].hop),
+				.remote = at->carrier->hops[j].node->address,
+				.port = at->carrier->hops[j].node->port,
+			};
+	}
+	qsort(rows->fdb, rows->fdb_count, sizeof(*rows->fdb), compare_macs);
+	return 0;
+}

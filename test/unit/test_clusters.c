@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Other clusters: numbers, views, conflicts, nodes, hubs, and the rows of all of these. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "clusters/clusters.h"
+#include "unit/unit.h"
+
+#define WEST 7
+
+static struct mk_error err;
+static struct mk_clusters_own own;
+static struct mk_clusters_peer peers[MK_CLUSTERS + 8];
+static struct mk_clusters_node nodes[40000];
+static char names[40000][16];
+static size_t peer_count, node_count;
+static struct mk_clusters_rows rows;
+static struct mk_cidr services;
+static struct mk_ip own_node;
+
+static void setup(void)
+{
+	memset(peers, 0, sizeof(peers));
+	memset(nodes, 0, sizeof(nodes));
+	rows = (struct mk_clusters_rows){ 0 };
+	peer_count = node_count = 0;
+	services = cidr_of("10.96.0.0/12");
+	own_node = ip_of("192.168.1.1");
+	own = (struct mk_clusters_own){
+		.name = "west",
+		.number = WEST,
+		.family = AF_INET,
+		.cluster_cidr = cidr_of("10.244.0.0/16"),
+		.others = &services,
+		.other_count = 1,
+		.node_addresses = &own_node,
+		.node_address_count = 1,
+		.mtu_bytes = 1450,
+	};
+}
+
+static void setup_ipv6(void)
+{
+	setup();
+	services = cidr_of("fd00:96::/112");
+	own.family = AF_INET6;
+	own.cluster_cidr = cidr_of("fd00:244::/56");
+}
+
+static void teardown(void)
+{
+	mk_clusters_rows_release(&rows);
+}
+
+/* A peer with the pod range that all clusters have. */
+static struct mk_clusters_peer *add_peer(const char *name, uint32_t number, const char *view)
+{
+	struct mk_clusters_peer *peer = &peers[peer_count++];
+
+	*peer = (struct mk_clusters_peer){
+		.name = name,
+		.is_published = true,
+		.speaks_wire = true,
+		.number = number,
+		.home = mk_cidr_network(&own.cluster_cidr),
+	};
+	if (view)
+		peer->view = cidr_of(view);
+	return peer;
+}
+
+/* A node of the last peer. */
+static struct mk_clusters_node *add_node(const char *pod_cidr, const char *address)
+{
+	struct mk_clusters_peer *peer = &peers[peer_count - 1];
+	struct mk_clusters_node *node = &nodes[node_count];
+
+	snprintf(names[node_count], sizeof(names[0]), "n%05zu", node_count);
+	*node = (struct mk_clusters_node){ .name = names[node_count] };
+	if (pod_cidr)
+		node->pod_cidr = cidr_of(pod_cidr);
+	if (address)
+		node->address = ip_of(address);
+	if (!peer->nodes)
+		peer->nodes = node;
+	peer->node_count++;
+	node_count++;
+	return node;
+}
+
+static void compile(void)
+{
+	mk_clusters_rows_release(&rows);
+	ck_ok(mk_clusters_compile(&own, peers, peer_count, &rows, &err));
+	ck_assert_uint_eq(rows.state_count, peer_count);
+}
+
+static const char *addr_text(const struct mk_addr *addr, char *buf)
+{
+	struct mk_ip ip = mk_ip_of_family(addr, own.family);
+
+	return mk_ip_format(&ip, buf);
+}
+
+static void print_cluster(FILE *out, const struct mk_clusters_cluster *at)
+{
+	char home[MK_IP_STRLEN], view[MK_IP_STRLEN], mask[MK_IP_STRLEN];
+
+	fprintf(out, "cluster %u %s %s %s via %u hops %u mtu %u bits %u%s%s\n", at->number,
+		addr_text(&at->row.home, home), addr_text(&at->row.view, view),
+		addr_text(&at->row.mask, mask), at->row.via, at->row.hop_count, at->row.mtu_bytes,
+		at->row.host_bits, at->row.flags & MK_CLUSTER_ACCESS_PODS ? " pods" : "",
+		at->row.flags & MK_CLUSTER_RELAYED ? " relayed" : "");
+}
+
+static void print_rows(FILE *out)
+{
+	char text[MK_IP_STRLEN], mac[MK_MAC_STRLEN];
+
+	for (size_t i = 0; i < rows.cluster_count; i++)
+		print_cluster(out, &rows.clusters[i]);
+	for (size_t i = 0; i < rows.node_count; i++)
+		fprintf(out, "node %u %s%u: %x\n", rows.nodes[i].key.cluster,
+			rows.nodes[i].key.index & MK_CLUSTER_BY_INDEX ? "#" : "",
+			rows.nodes[i].key.index & ~MK_CLUSTER_BY_INDEX, rows.nodes[i].hop);
+	for (size_t i = 0; i < rows.carrier_count; i++) {
+		struct mk_addr addr;
+		struct mk_ip ip;
+
+		memcpy(&addr, &rows.carriers[i].addr, sizeof(addr));
+		ip = mk_ip_from_addr(&addr);
+		fprintf(out, "carrier %s: %u\n", mk_ip_format(&ip, text), rows.carriers[i].number);
+	}
+	for (size_t i = 0; i < rows.fdb_count; i++)
+		fprintf(out, "fdb %s %s:%u\n", mk_mac_format(&rows.fdb[i].mac, mac),
+			mk_ip_format(&rows.fdb[i].remote, text), rows.fdb[i].port);
+}
+
+static void check_rows(const char *expected)
+{
+	cleanup_free char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	ck_assert_ptr_nonnull(out);
+	print_rows(out);
+	ck_assert_int_eq(fclose(out), 0);
+	ck_assert_str_eq(text, expected);
+}
+
+static void check_reason(size_t peer, const char *part)
+{
+	const char *reason = rows.states[peer].reason;
+
+	if (!part) {
+		ck_assert_msg(!reason, "peer %zu: %s", peer, reason);
+		return;
+	}
+	ck_assert_msg(reason && strstr(reason, part), "peer %zu: expected '%s', found '%s'", peer,
+		      part, reason ? reason : "nothing");
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* CRC-32C of "123456789" is e3069283 (RFC 3720's polynomial). */
+START_TEST(test_number)
+{
+	ck_assert_uint_eq(mk_cluster_number("123456789"), 0x069283);
+	ck_assert_uint_eq(mk_cluster_number(""), 1);
+	ck_assert_uint_ne(mk_cluster_number("east"), mk_cluster_number("west"));
+}
+END_TEST
+
+START_TEST(test_computed_number)
+{
+	add_peer("123456789", 0, "240.0.0.0/16");
+	compile();
+	ck_assert_uint_eq(rows.states[0].number, 0x069283);
+	ck_assert_uint_eq(rows.clusters[0].number, 0x069283);
+}
+END_TEST
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+START_TEST(test_direct)
+{
+	add_peer("east", 9, "240.0.0.0/16")->access_pods = true;
+	add_node("10.244.1.0/24", "192.168.2.11");
+	add_node("10.244.3.0/24", "192.168.2.13")->port = 4789;
+	compile();
+	check_reason(0, NULL);
+	ck_assert(rows.states[0].has_view && rows.states[0].is_usable);
+	ck_assert_uint_eq(rows.states[0].nodes_used, 2);
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 2 mtu 1450 bits 8 pods\n"
+		   "node 9 1: 1\nnode 9 3: 3\nnode 9 #0: 1\nnode 9 #1: 3\n"
+		   "carrier 192.168.2.11: 9\ncarrier 192.168.2.13: 9\n"
+		   "fdb 06:00:00:09:00:01 192.168.2.11:0\n"
+		   "fdb 06:00:00:09:00:03 192.168.2.13:4789\n");
+}
+END_TEST
+
+/* The view's host bits have no meaning. */
+START_TEST(test_host_bits_of_view)
+{
+	add_peer("east", 9, "240.0.3.9/16");
+	compile();
+	ck_assert(rows.states[0].has_view);
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 0 mtu 1450 bits 0\n");
+}
+END_TEST
+
+START_TEST(test_ipv6)
+{
+	add_peer("east", 0x123456, "fd00:aaaa::/56");
+	add_node("fd00:244:0:3::/64", "192.168.2.13");
+	compile();
+	check_reason(0, NULL);
+	check_rows("cluster 1193046 fd00:244:: fd00:aaaa:: ffff:ffff:ffff:ff00:: via 1193046 "
+		   "hops 1 mtu 1450 bits 64\n"
+		   "node 1193046 3: 8003\nnode 1193046 #0: 8003\ncarrier 192.168.2.13: 1193046\n"
+		   "fdb 06:12:34:56:80:03 192.168.2.13:0\n");
+}
+END_TEST
+
+/* A range of the other family only: nodes are known, but no address matches. */
+START_TEST(test_other_family)
+{
+	struct mk_clusters_peer *peer = add_peer("east", 9, NULL);
+
+	peer->home = (struct mk_cidr){ 0 };
+	peer->access_pods = peer->relayed = true;
+	add_node(NULL, "192.168.2.11");
+	compile();
+	check_reason(0, "it publishes no IPv4 pod range");
+	ck_assert(!rows.states[0].has_view && !rows.states[0].is_usable);
+	check_rows("cluster 9 0.0.0.0 0.0.0.0 255.255.255.255 via 9 hops 1 mtu 1450 bits 0\n"
+		   "node 9 #0: 7fff\ncarrier 192.168.2.11: 9\n");
+}
+END_TEST
+
+START_TEST(test_mtu)
+{
+	add_peer("east", 9, "240.0.0.0/16")->mtu_bytes = 1300;
+	add_peer("north", 10, "240.1.0.0/16")->mtu_bytes = 9000;
+	add_peer("branch", 11, "240.2.0.0/16")->via = "east";
+	compile();
+	ck_assert_uint_eq(rows.clusters[0].row.mtu_bytes, 1300);
+	ck_assert_uint_eq(rows.clusters[1].row.mtu_bytes, 1450);
+	ck_assert_uint_eq(rows.clusters[2].row.mtu_bytes, 1300);
+}
+END_TEST
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* Nodes with pod CIDRs of two sizes have no numbers of their own. */
+START_TEST(test_sizes)
+{
+	add_peer("east", 9, "240.0.0.0/16");
+	add_node("10.244.1.0/24", "192.168.2.11");
+	add_node("10.244.2.0/25", "192.168.2.12");
+	compile();
+	check_reason(0, NULL);
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 2 mtu 1450 bits 0\n"
+		   "node 9 #0: 7fff\nnode 9 #1: 7ffe\n"
+		   "carrier 192.168.2.11: 9\ncarrier 192.168.2.12: 9\n"
+		   "fdb 06:00:00:09:7f:fe 192.168.2.12:0\nfdb 06:00:00:09:7f:ff 192.168.2.11:0\n");
+}
+END_TEST
+
+/* Nodes without a pod CIDR in the range, or with that of another node, carry packets, too. */
+START_TEST(test_without_number)
+{
+	add_peer("east", 9, "240.0.0.0/16");
+	add_node("10.244.1.0/24", "192.168.2.11");
+	add_node("10.244.1.0/24", "192.168.2.12");
+	add_node("10.7.1.0/24", "192.168.2.13");
+	add_node(NULL, "192.168.2.14");
+	compile();
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 4 mtu 1450 bits 8\n"
+		   "node 9 1: 1\nnode 9 #0: 7fff\nnode 9 #1: 7ffe\nnode 9 #2: 1\nnode 9 #3: 7ffd\n"
+		   "carrier 192.168.2.11: 9\ncarrier 192.168.2.12: 9\n"
+		   "carrier 192.168.2.13: 9\ncarrier 192.168.2.14: 9\n"
+		   "fdb 06:00:00:09:00:01 192.168.2.11:0\nfdb 06:00:00:09:7f:fd 192.168.2.12:0\n"
+		   "fdb 06:00:00:09:7f:fe 192.168.2.13:0\nfdb 06:00:00:09:7f:ff 192.168.2.14:0\n");
+}
+END_TEST
+
+/* 18 bits of a node's number do not fit into a hop's. */
+START_TEST(test_many_numbers)
+{
+	struct mk_clusters_peer *peer = add_peer("east", 9, "16.0.0.0/8");
+
+	peer->home = cidr_of("10.0.0.0/8");
+	add_node("10.244.1.0/26", "192.168.2.11");
+	compile();
+	ck_assert_uint_eq(rows.clusters[0].row.host_bits, 0);
+	ck_assert_uint_eq(rows.node_count, 1);
+}
+END_TEST
+
+/* A node that comes changes no number of the others. */
+START_TEST(test_stable_hops)
+{
+	add_peer("east", 9, "240.0.0.0/16");
+	add_node("10.244.9.0/24", "192.168.2.19");
+	add_node("10.244.1.0/24", "192.168.2.11");
+	compile();
+	ck_assert_uint_eq(rows.fdb[1].mac.byte[5], 9);
+	ck_assert_int_eq(mk_ip_equal(&rows.fdb[1].remote, &nodes[0].address), 1);
+	add_node("10.244.5.0/24", "192.168.2.15");
+	compile();
+	ck_assert_uint_eq(rows.fdb[2].mac.byte[5], 9);
+	ck_assert_int_eq(mk_ip_equal(&rows.fdb[2].remote, &nodes[0].address), 1);
+}
+END_TEST
+
+/* What a hostile or wrong peer says of its nodes. */
+START_TEST(test_left_out)
+{
+	add_peer("east", 9, "240.0.0.0/16");
+	add_node("10.244.1.0/24", "192.168.2.11");
+	add_node("10.244.2.0/24", "192.168.2.11");
+	add_peer("north", 10, "240.1.0.0/16");
+	add_node("10.244.1.0/24", "192.168.2.11");
+	add_node("10.244.2.0/24", "192.168.1.1");
+	add_node("10.244.3.0/24", NULL);
+	add_node("10.244.4.0/24", "192.168.2.14");
+	add_peer("south", 11, "240.2.0.0/16");
+	add_node("10.244.1.0/24", "192.168.1.1");
+	add_peer("none", 12, "240.3.0.0/16");
+	compile();
+	check_reason(0, "PublishedNode of node 'n00001' is left out: it has the address of another "
+			"node of the peer");
+	check_reason(1,
+		     "PublishedNode of node 'n00002' is left out: it has the address of a node of "
+		     "another peer; so are 2 others");
+	check_reason(2, "has the address of a node of this cluster");
+	check_reason(3, "no PublishedNode of it");
+	ck_assert(rows.states[0].is_usable && rows.states[1].is_usable);
+	ck_assert(!rows.states[2].is_usable && rows.states[2].has_view);
+	ck_assert(!rows.states[3].is_usable && rows.states[3].has_view);
+	ck_assert_uint_eq(rows.carrier_count, 2);
+	ck_assert_uint_eq(rows.carriers[0].number, 9);
+}
+END_TEST
+
+START_TEST(test_too_many_nodes)
+{
+	add_peer("east", 9, "240.0.0.0/16");
+	for (unsigned i = 0; i < MK_CLUSTERS_NODES_MAX + 2; i++) {
+		struct mk_cidr range = cidr_of("172.16.0.0/12");
+
+		add_node(NULL, NULL)->address = mk_cidr_nth(&range, i);
+	}
+	compile();
+	ck_assert_uint_eq(rows.node_count, MK_CLUSTERS_NODES_MAX);
+	ck_assert_uint_eq(rows.fdb_count, MK_CLUSTERS_NODES_MAX);
+	check_reason(0, "one too many: all peers together may have 32768 nodes; so are 1 others");
+}
+END_TEST
+
+/* ---- conflicts ------------------------------------------------------------------------------- */
+
+START_TEST(test_same_number)
+{
+	add_peer("b", 9, "240.0.0.0/16")->created_unix_s = 20;
+	add_peer("a", 9, "240.1.0.0/16")->created_unix_s = 30;
+	add_peer("c", WEST, "240.2.0.0/16")->created_unix_s = 10;
+	compile();
+	check_reason(0, "no PublishedNode");
+	check_reason(1, "number 9 is also that of cluster 'b': set clusterId");
+	check_reason(2, "number 7 is also that of cluster 'west'");
+	ck_assert_uint_eq(rows.cluster_count, 1);
+	ck_assert_uint_eq(rows.states[1].number, 0);
+}
+END_TEST
+
+/* The older peer keeps the view, whatever the order of the input is. */
+START_TEST(test_same_view)
+{
+	add_peer("a", 9, "240.0.0.0/16")->created_unix_s = 30;
+	add_node("10.244.1.0/24", "192.168.2.11");
+	add_peer("b", 10, "240.0.0.0/16")->created_unix_s = 20;
+	add_node("10.244.1.0/24", "192.168.3.11");
+	compile();
+	check_reason(0,
+		     "spec.podCidr 240.0.0.0/16 overlaps 240.0.0.0/16, a range of b: name a free");
+	check_reason(1, NULL);
+	ck_assert(!rows.states[0].has_view && !rows.states[0].is_usable);
+	ck_assert(rows.states[1].is_usable);
+	ck_assert_uint_eq(rows.fdb_count, 1);
+	ck_assert_uint_eq(rows.fdb[0].mac.byte[3], 10);
+}
+END_TEST
+
+static const struct {
+	const char *name, *home, *view, *reason;
+} views[] = {
+	{ "of this cluster's pods", "10.244.0.0/16", "10.244.0.0/16",
+	  "overlaps 10.244.0.0/16, a range of this cluster's pods" },
+	{ "within a range of Services", "10.0.0.0/16", "10.97.0.0/16",
+	  "overlaps 10.96.0.0/12, a range of this cluster's nodes or Services" },
+	{ "around a range", "10.0.0.0/8", "10.0.0.0/8", "overlaps 10.244.0.0/16" },
+	{ "multicast", "10.7.0.0/16", "239.7.0.0/16", "overlaps 224.0.0.0/4, a range of no pods" },
+	{ "loopback", "10.7.0.0/16", "127.7.0.0/16", "overlaps 127.0.0.0/8" },
+	{ "broadcast", "10.7.0.0/16", "255.255.0.0/16", "overlaps 255.255.255.255/32" },
+	{ "another length", "10.7.0.0/16", "240.0.0.0/20",
+	  "spec.podCidr '240.0.0.0/20' has another prefix length than the peer's pod range "
+	  "10.7.0.0/16: give it 16 bits" },
+	{ "none", "10.7.0.0/16", NULL, "spec.podCidr has no IPv4 range: name a free range" },
+	{ "Same", "10.7.0.0/16", "10.7.0.0/16", NULL },
+	{ "of the pool", "10.244.0.0/16", "243.255.0.0/16", NULL },
+};
+
+START_TEST(test_view)
+{
+	struct mk_clusters_peer *peer = add_peer("east", 9, views[_i].view);
+
+	peer->home = cidr_of(views[_i].home);
+	add_node(NULL, "192.168.2.11");
+	compile();
+	check_reason(0, views[_i].reason);
+	ck_assert_msg(rows.states[0].has_view == !views[_i].reason, "%s", views[_i].name);
+}
+END_TEST
+
+START_TEST(test_not_published)
+{
+	add_peer("east", 9, "240.0.0.0/16")->is_published = false;
+	add_peer("north", 10, "240.1.0.0/16")->speaks_wire = false;
+	add_peer("west", 11, "240.2.0.0/16");
+	compile();
+	check_reason(0, "no PublishedCluster 'east': apply what `monokube peer publish` prints");
+	check_reason(1, "its wireVersions lack 1");
+	check_reason(2, "'west' is the name of this cluster (clusterName)");
+	check_rows("");
+}
+END_TEST
+
+START_TEST(test_too_many_peers)
+{
+	for (size_t i = 0; i <= MK_CLUSTERS; i++) {
+		struct mk_cidr pool = cidr_of("240.0.0.0/6");
+		struct mk_clusters_peer *peer = add_peer(names[i], (uint32_t)i + 100, NULL);
+
+		snprintf(names[i], sizeof(names[0]), "c%05zu", i);
+		peer->view.ip = mk_cidr_nth(&pool, (uint32_t)i << 16);
+		peer->view.prefix_bits = 16;
+	}
+	compile();
+	ck_assert_uint_eq(rows.cluster_count, MK_CLUSTERS);
+	check_reason(0, "no PublishedNode");
+	check_reason(MK_CLUSTERS, "there are more than 1024 ClusterPeers");
+}
+END_TEST
+
+/* ---- hub ------------------------------------------------------------------------------------- */
+
+/* A branch newer than its hub, and one older. Its own nodes are not known here. */
+START_TEST(test_hub)
+{
+	add_peer("one", 21, "240.1.0.0/16")->via = "hub";
+	add_node("10.244.1.0/24", "192.168.7.11");
+	add_peer("hub", 20, "240.0.0.0/16");
+	add_node("10.244.0.0/24", "192.168.2.10");
+	add_node("10.244.1.0/24", "192.168.2.11");
+	peers[0].created_unix_s = 10;
+	peers[1].created_unix_s = 20;
+	peers[0].relayed = true;
+	compile();
+	check_reason(0, NULL);
+	check_reason(1, NULL);
+	ck_assert(rows.states[0].is_usable && rows.states[1].is_usable);
+	check_rows(
+		"cluster 20 10.244.0.0 240.0.0.0 255.255.0.0 via 20 hops 2 mtu 1450 bits 8\n"
+		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 2 mtu 1450 bits 0 relayed\n"
+		"node 20 0: 0\nnode 20 1: 1\nnode 20 #0: 0\nnode 20 #1: 1\n"
+		"carrier 192.168.2.10: 20\ncarrier 192.168.2.11: 20\n"
+		"fdb 06:00:00:14:00:00 192.168.2.10:0\nfdb 06:00:00:14:00:01 192.168.2.11:0\n"
+		"fdb 06:00:00:15:00:00 192.168.2.10:0\nfdb 06:00:00:15:00:01 192.168.2.11:0\n");
+}
+END_TEST
+
+START_TEST(test_wrong_via)
+{
+	add_peer("hub", 20, "240.0.0.0/16");
+	add_peer("one", 21, "240.1.0.0/16")->via = "hub";
+	add_peer("two", 22, "240.2.0.0/16")->via = "one";
+	add_peer("three", 23, "240.3.0.0/16")->via = "nowhere";
+	add_peer("four", 24, "240.4.0.0/16")->via = "four";
+	add_peer("gone", 25, "240.5.0.0/16")->is_published = false;
+	add_peer("five", 26, "240.6.0.0/16")->via = "gone";
+	compile();
+	check_reason(1, "no node of 'hub' is known, by which it is reached");
+	check_reason(2, "spec.via 'one' is itself reached via 'hub'");
+	check_reason(3, "spec.via 'nowhere' is no other ClusterPeer");
+	check_reason(4, "spec.via 'four' is no other ClusterPeer");
+	check_reason(6, "spec.via 'gone' is not usable: no PublishedCluster 'gone'");
+	for (size_t i = 0; i < rows.cluster_count; i++)
+		ck_assert_uint_eq(rows.clusters[i].row.hop_count, 0);
+	ck_assert_uint_eq(rows.fdb_count, 0);
+	ck_assert_uint_eq(rows.cluster_count, 6);
+}
+END_TEST
+
+UNIT_SUITE("clusters")
+{
+	TCase *tcase = unit_case(suite, "numbers", setup, teardown);
+
+	tcase_add_test(tcase, test_number);
+	tcase_add_test(tcase, test_computed_number);
+	tcase = unit_case(suite, "rows", setup, teardown);
+	tcase_add_test(tcase, test_direct);
+	tcase_add_test(tcase, test_host_bits_of_view);
+	tcase_add_test(tcase, test_other_family);
+	tcase_add_test(tcase, test_mtu);
+	tcase = unit_case(suite, "IPv6", setup_ipv6, teardown);
+	tcase_add_test(tcase, test_ipv6);
+	tcase = unit_case(suite, "nodes", setup, teardown);
+	tcase_add_test(tcase, test_sizes);
+	tcase_add_test(tcase, test_without_number);
+	tcase_add_test(tcase, test_many_numbers);
+	tcase_add_test(tcase, test_stable_hops);
+	tcase_add_test(tcase, test_left_out);
+	tcase_add_test(tcase, test_too_many_nodes);
+	tcase = unit_case(suite, "conflicts", setup, teardown);
+	tcase_add_test(tcase, test_same_number);
+	tcase_add_test(tcase, test_same_view);
+	tcase_add_loop_test(tcase, test_view, 0, (int)MK_ARRAY_SIZE(views));
+	tcase_add_test(tcase, test_not_published);
+	tcase_add_test(tcase, test_too_many_peers);
+	tcase = unit_case(suite, "hub", setup, teardown);
+	tcase_add_test(tcase, test_hub);
+	tcase_add_test(tcase, test_wrong_via);
+}
