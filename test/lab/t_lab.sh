@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_lab.sh - the lab itself: two labs at once, and nothing left of them.
+# test/lab/t_lab.sh - the lab itself: several labs at once, and nothing left of them.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -113,6 +113,43 @@ endpoints_follow_pods()
 	lab down
 }
 
+# Three labs of the same pod ranges; the router knows their nodes, and no pod.
+labs_with_a_router()
+{
+	lab up 1 --site 1 --name "$ONE" &
+	lab up 2 --site 2 --name "$TWO"
+	wait $!
+	lab up 1 --name "$THREE"
+	expect_failure lab --name "$ONE" exec node1 ping -c 1 -W 1 192.168.102.11
+	lab wan "$ONE" "$TWO" "$THREE"
+	lab --name "$ONE" exec node1 ping -c 1 -W 5 192.168.102.12
+	lab --name "$TWO" exec node2 ping -c 1 -W 5 192.168.99.11
+	lab --name "$THREE" exec node1 ping -c 1 -W 5 192.168.101.11
+	expect_eq "pod" 10.244.1.2 "$(lab --name "$ONE" pod node1 web-1)"
+	expect_eq "pod" 10.244.1.2 "$(lab --name "$TWO" pod node1 web-1)"
+	expect_failure ip netns exec "$ONE.wan" ping -c 1 -W 1 10.244.1.2
+	lab --name "$ONE" exec web-1 ping -c 1 -W 5 192.168.101.200
+	expect_match "status" "node1 +192.168.102.11" "$(lab --name "$TWO" status)"
+	lab --name "$TWO" down
+	no_traces "$TWO"
+	lab --name "$ONE" exec node1 ping -c 1 -W 5 192.168.99.11
+	lab --name "$ONE" down
+	no_traces "$ONE"
+}
+
+a_site_is_used_once()
+{
+	local out
+	lab up 1 --name "$ONE"
+	out=$(lab wan "$ONE" "$THREE" 2>&1) && return 1
+	expect_match "wan" "'$THREE' has the network of another one.*--site" "$out"
+	expect_eq "routers" "" "$(find /run/netns -name '*.wan' -name "$MK_LAB*")"
+	out=$(lab up 1 --site 10 --name "$TWO" 2>&1) && return 1
+	expect_match "up" "site '10': expected a number of 1 to 9" "$out"
+	lab --name "$ONE" down
+	lab --name "$THREE" down
+}
+
 other_labs_down()
 {
 	local name
@@ -132,4 +169,6 @@ check "a name is used once" name_is_taken
 check "up that fails leaves nothing" failed_up
 check "down removes what a killed up left" killed_up
 check "EndpointSlices follow pods" endpoints_follow_pods
+check "a router joins the underlays of labs" labs_with_a_router
+check "a router joins labs with networks of their own only" a_site_is_used_once
 finish

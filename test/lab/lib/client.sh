@@ -14,7 +14,8 @@ FAMILY=${FAMILY:0:1} # of the lab's cluster, the primary one: 4 or 6
 
 # in_family TEXT: with the addresses that the lab has, if its cluster is of IPv6. Tests write
 # addresses as dotted quads; lab, on, apply, expect_eq and expect_match translate them: a.b.c.d
-# becomes fd00:a:b:c::d with d in hexadecimal, the nodes' network 192.168.99.0/24 becomes fd00:99::,
+# becomes fd00:a:b:c::d with d in hexadecimal, the nodes' network 192.168.99.0/24 becomes fd00:99::
+# (192.168.101.0/24 of site 1 becomes fd00:101::),
 # VTEPs become fd4d:4b00:12::, 203.0.113.0/24 becomes 2001:db8::, 127.0.0.0/8 becomes ::1. Brackets
 # are put around an address if a port follows.
 QUAD='([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})(/[0-9]+)?(:[0-9]+)?'
@@ -34,7 +35,7 @@ address6()
 {
 	case $1.$2.$3 in
 	127.*) echo ::1 ;;
-	192.168.99) echo "fd00:99::${4#0}" ;;
+	192.168.99 | 192.168.10[1-9]) echo "fd00:$3::${4#0}" ;;
 	203.0.113) echo "2001:db8::${4#0}" ;;
 	10.18.*) echo "fd4d:4b00:12::${4#0}" ;;
 	*.0.0) echo "fd00:$1::$(last6 "$4")" ;;
@@ -49,7 +50,7 @@ prefix6()
 {
 	case $2 in
 	*/32) echo /128 ;;
-	192.168.99.* | 10.18.* | 203.0.113.* | */24) [[ ! $1 ]] || echo /64 ;;
+	192.168.99.* | 192.168.10[1-9].* | 10.18.* | 203.0.113.* | */24) [[ ! $1 ]] || echo /64 ;;
 	*/16) echo /48 ;;
 	*/8) echo /32 ;;
 	*/*) echo "/$((96 + ${1#/}))" ;;

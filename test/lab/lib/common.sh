@@ -21,8 +21,13 @@ declare -A VTEPS_OF=([4]=10.18.0.0/16 [6]=fd4d:4b00:12::/64)
 families() { fold -w 1 <<<"$LAB_FAMILY"; }
 node_families() { families; [[ $LAB_FAMILY == *$LAB_UNDERLAY* ]] || echo "$LAB_UNDERLAY"; }
 
-# underlay_host FAMILY N: an address of the nodes' network; node N has number 10+N
-underlay_host() { if [[ $1 == 6 ]]; then echo "fd00:99::$2"; else echo "192.168.99.$2"; fi; }
+# underlay_host FAMILY N [SITE]: an address of the nodes' network; node N has number 10+N. A lab
+# with --site S has the network 192.168.<100+S>.0/24, one without 192.168.99.0/24.
+underlay_host()
+{
+	local net=$((${3:-$LAB_SITE} ? 100 + ${3:-$LAB_SITE} : 99))
+	if [[ $1 == 6 ]]; then echo "fd00:$net::$2"; else echo "192.168.$net.$2"; fi
+}
 # in_order ARRAY: its values of the cluster's families, with a comma between two
 in_order()
 {
@@ -33,12 +38,11 @@ in_order()
 	done
 	echo "${list#,}"
 }
-WORLD_ADDR=$(underlay_host "$LAB_PRIMARY" 200)
 WORLD_FAR_ADDR=${FAR_OF[$LAB_PRIMARY]}
-API_ADDR=$(underlay_host "$LAB_PRIMARY" 100)
 CLUSTER_CIDR=$(in_order CLUSTER_OF)
 VTEP_CIDR=$(in_order VTEPS_OF)
 MAX_NODES=60
+MAX_SITE=9
 AGENT_READY_SECONDS=30
 AGENT_STOP_SECONDS=10
 API_READY_SECONDS=20
@@ -67,6 +71,16 @@ set_lab()
 		die "lab name '$1': expected at most 32 lower-case letters, digits and dashes"
 	LAB=$1
 	LAB_DIR=/run/mklab-$LAB
+	set_site "$(cat "$LAB_DIR/site" 2>/dev/null || echo 0)"
+}
+
+# set_site S: 0 is a lab without --site
+set_site()
+{
+	[[ $1 =~ ^[0-9]$ ]] || die "site '$1': expected a number of 1 to $MAX_SITE"
+	LAB_SITE=$1
+	WORLD_ADDR=$(underlay_host "$LAB_PRIMARY" 200)
+	API_ADDR=$(underlay_host "$LAB_PRIMARY" 100)
 }
 
 netns_of() { echo "$LAB.$1"; }

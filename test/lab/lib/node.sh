@@ -163,6 +163,7 @@ lab_up()
 	mount -t tmpfs -o mode=755 "mklab-$LAB" "$LAB_DIR"
 	mount --make-private "$LAB_DIR"
 	mkdir "$LAB_DIR"/{nodes,pods,objects,tmp}
+	echo "$LAB_SITE" >"$LAB_DIR/site"
 	[[ -z $pods ]] || mkdir "$LAB_DIR/bound"
 	underlay_up
 	world_up
