@@ -232,6 +232,19 @@ int ilb_overlay(struct __sk_buff *skb)
 	return ilb(skb, MK_HOOK_OVERLAY, MK_ENTRY_OVERLAY);
 }
 
+/* A packet of another cluster's pod: its source is the address by which this cluster sees it. */
+SEC("tc")
+int ilb_cluster(struct __sk_buff *skb)
+{
+	struct chain_ctx ctx;
+	struct packet pkt;
+	int ret = chain_packet(skb, &ctx, &pkt);
+
+	if (ret != MK_GO_ON)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	return balance(skb, &ctx, &pkt);
+}
+
 /* Can a packet to a loopback address be for a host port or a NodePort? Packets to other ports pay
  * one look-up in `runtime`. */
 static __always_inline int is_asked_at_localhost(struct __sk_buff *skb, const ip_header *ip)

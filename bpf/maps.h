@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "monokube/abi.h"
+#include "monokube/clusters.h"
 #include "monokube/sfc.h"
 
 /* Constants of this node, set before load and folded by the JIT. */
@@ -178,6 +179,14 @@ MK_MAP(sfc_tags, BPF_MAP_TYPE_HASH, __u64, __u32, MK_SFC_REPLICAS, BPF_F_NO_PREA
 MK_MAP(sfc_ports, BPF_MAP_TYPE_HASH, __u32, struct mk_sfc_port, MK_SFC_PORTS, BPF_F_NO_PREALLOC);
 MK_MAP(sfc_paths, BPF_MAP_TYPE_HASH, __u32, struct mk_sfc_path, MK_SFC_PATHS, BPF_F_NO_PREALLOC);
 MK_MAP(sfc_counters, BPF_MAP_TYPE_PERCPU_HASH, __u32, struct mk_sfc_counters, MK_SFC_REPLICAS,
+       BPF_F_NO_PREALLOC);
+/* other clusters */
+MK_MAP(clusters, BPF_MAP_TYPE_HASH, __u32, struct mk_cluster, MK_CLUSTERS, BPF_F_NO_PREALLOC);
+MK_MAP(cluster_nodes, BPF_MAP_TYPE_HASH, struct mk_cluster_node_key, __u32, MK_CLUSTER_NODES,
+       BPF_F_NO_PREALLOC);
+MK_MAP(cluster_carriers, BPF_MAP_TYPE_HASH, struct mk_far_addr, __u32, MK_CLUSTER_CARRIERS,
+       BPF_F_NO_PREALLOC);
+MK_MAP(cluster_counters, BPF_MAP_TYPE_PERCPU_HASH, __u32, struct mk_cluster_counters, MK_CLUSTERS,
        BPF_F_NO_PREALLOC);
 /* only program `monitor` uses these */
 MK_MAP(monitor_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_monitor_settings, 1, 0);

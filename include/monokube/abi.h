@@ -24,6 +24,7 @@ enum mk_hook {
 	MK_HOOK_UPLINK, /* uplink, ingress: hosts outside send */
 	MK_HOOK_UPLINK_EGRESS, /* uplink, egress: the host answers */
 	MK_HOOK_FUNCTION, /* host side of a function's port, or mksfc, ingress: a function sends */
+	MK_HOOK_CLUSTER, /* mkpeer, ingress: another cluster sends */
 	MK_HOOK_COUNT
 };
 
@@ -46,6 +47,8 @@ enum mk_prog {
 	MK_PROG_SFC_TAP, /* a copy of the packet to a tap; then what follows in the path */
 	MK_PROG_SFC_ANSWER, /* an answer that leaves a chain, for its session */
 	MK_PROG_SFC_END, /* a packet of a chain with ends: to the next function, or to the end */
+	MK_PROG_CLUSTER, /* a packet to a pod of another cluster */
+	MK_PROG_ILB_CLUSTER, /* a packet of another cluster, with the source as it is seen here */
 	MK_PROG_COUNT
 };
 
@@ -61,6 +64,7 @@ enum mk_entry {
 	MK_ENTRY_LOOPBACK,
 	MK_ENTRY_FUNCTION,
 	MK_ENTRY_SFC_OVERLAY,
+	MK_ENTRY_CLUSTER,
 	MK_ENTRY_COUNT
 };
 
@@ -76,7 +80,7 @@ enum mk_entry {
 #define MK_ABI_VERSION 2 /* `make ENLARGED=1`: a made-up later version, for test/lab/t_upgrade.sh */
 #endif
 
-#define MK_PROGRAMS_MAX 25
+#define MK_PROGRAMS_MAX 29
 
 /* Map abi, one entry that no program uses: which version made the tables. Without this map the
  * version is 0. */
@@ -88,7 +92,7 @@ struct mk_abi {
 	__u32 constants_id; /* id of their map of constants */
 	__u32 program_ids[MK_PROGRAMS_MAX];
 };
-_Static_assert(sizeof(struct mk_abi) == 152, "map value ABI");
+_Static_assert(sizeof(struct mk_abi) == 168, "map value ABI");
 
 #define MK_PROTO_ANY 0
 
@@ -442,6 +446,7 @@ enum mk_route_type {
 	/* Another node's own address, if mk_node.keeps_source: pods' packets to it are masqueraded
 	 * all the same. Their answers would otherwise come by the overlay. */
 	MK_ROUTE_NODE,
+	MK_ROUTE_CLUSTER, /* the view of another cluster's pods (clusters.h) */
 };
 struct mk_route_key {
 	__u32 prefix_bits;
@@ -450,10 +455,29 @@ struct mk_route_key {
 struct mk_route {
 	__u8 type; /* enum mk_route_type */
 	__u8 pad;
-	__u8 vtep_mac[6]; /* MK_ROUTE_OVERLAY: of the node that has the address; otherwise 0 */
+	/* MK_ROUTE_OVERLAY: of the node that has the address. MK_ROUTE_CLUSTER: the first four bytes
+	 * are the cluster's number (mk_route_cluster()). Otherwise 0. */
+	__u8 vtep_mac[6];
 };
 _Static_assert(sizeof(struct mk_route_key) == MK_BY_FAMILY(8, 20), "map key ABI");
 _Static_assert(sizeof(struct mk_route) == 8, "map value ABI");
+
+/* The number of the cluster in a route of type MK_ROUTE_CLUSTER. */
+static inline __attribute__((always_inline)) __u32 mk_route_cluster(const struct mk_route *route)
+{
+	__u32 number;
+
+	__builtin_memcpy(&number, route->vtep_mac, sizeof(number));
+	return number;
+}
+
+static inline struct mk_route mk_route_to_cluster(__u32 number)
+{
+	struct mk_route route = { .type = MK_ROUTE_CLUSTER };
+
+	__builtin_memcpy(route.vtep_mac, &number, sizeof(number));
+	return route;
+}
 
 /* Map node_routes, an array: the routes to other nodes' pod CIDRs by node number. A node's number
  * is the position of its pod CIDR in the cluster's range. A look-up costs the same for any number
@@ -626,8 +650,9 @@ struct mk_links {
 	__u32 current; /* 0 or 1 */
 	__u32 sfc_ifindex; /* VXLAN device of chains (MK_SFC_VNI); 0: none */
 	struct mk_link_set set[2];
+	__u32 cluster_ifindex; /* VXLAN device to other clusters (MK_CLUSTER_VNI); 0: none */
 };
-_Static_assert(sizeof(struct mk_links) == MK_BY_FAMILY(280, 744), "map value ABI");
+_Static_assert(sizeof(struct mk_links) == MK_BY_FAMILY(284, 748), "map value ABI");
 
 /* Map way, per CPU, one entry: the result of the host's routing for the current packet, passed from
  * the router to nat. */
@@ -667,8 +692,9 @@ struct mk_node {
 	__u8 checks_far_carriers; /* ... and carriers are checked here (map far_peers) */
 	__u8 makes_no_copies; /* `monokube trace` runs the programs: taps get nothing */
 	__u8 pad[3];
+	__u32 cluster_number; /* of this cluster (clusters.h); 0: there are no others */
 };
-_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(80, 188), "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(84, 192), "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 
@@ -722,7 +748,13 @@ _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(80, 188), "rodata ABI");
 	X(SFC_REFLECTED, "packet of a function pod on the side from which it came")               \
 	X(SFC_PATHS_FULL, "no free entry for the path of a flow through a chain")                 \
 	X(SFC_AMBIGUOUS,                                                                          \
-	  "another replica of the chain's end has this flow: let each use ports of its own")
+	  "another replica of the chain's end has this flow: let each use ports of its own")      \
+	X(PEER_UNKNOWN, "address of no ClusterPeer, or a packet of a cluster that is none")       \
+	X(PEER_NO_NODE, "no node of the ClusterPeer is known, or device mkpeer is missing")       \
+	X(PEER_VERSION, "packet of another cluster in a format that this version does not know")  \
+	X(PEER_SOURCE, "source that no pod of the sending cluster can have")                      \
+	X(PEER_TRANSIT, "packet for a third cluster that this one does not relay to")             \
+	X(PEER_DENIED, "another cluster's packet that the ClusterPeer's access does not allow")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,

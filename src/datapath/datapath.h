@@ -13,6 +13,7 @@
 #include "monokube/abi.h"
 #include "base/error.h"
 #include "base/ip.h"
+#include "datapath/clusters/tables.h"
 #include "datapath/maps/links.h"
 #include "datapath/maps/runtime.h"
 #include "datapath/maps/table.h"
@@ -94,8 +95,10 @@ mk_must_check int mk_datapath_repair_routes(struct mk_datapath *datapath, size_t
 struct mk_service_sync *mk_datapath_services(const struct mk_datapath *datapath);
 /* those of network policies; */
 struct mk_policy_sync *mk_datapath_policies(const struct mk_datapath *datapath);
-/* and those of service function chains. */
+/* those of service function chains; */
 struct mk_sfc_sync *mk_datapath_sfc(const struct mk_datapath *datapath);
+/* and those of other clusters. */
+struct mk_clusters_sync *mk_datapath_clusters(const struct mk_datapath *datapath);
 const struct mk_counter_tables *mk_datapath_counters(const struct mk_datapath *datapath);
 /* Remove counters of Services that are gone. Returns the number of entries. */
 mk_must_check int mk_datapath_prune_counters(const struct mk_datapath *datapath,

@@ -21,7 +21,7 @@ struct mk_migration {
 	 * earlier copy */
 	bool only_add;
 };
-#define MK_MIGRATIONS 64
+#define MK_MIGRATIONS 96
 
 struct mk_datapath {
 	enum mk_datapath_state state;
@@ -46,6 +46,8 @@ struct mk_datapath {
 	struct mk_policy_sync *policies;
 	struct mk_sfc_tables sfc_tables;
 	struct mk_sfc_sync *sfc;
+	struct mk_clusters_tables cluster_tables;
+	struct mk_clusters_sync *clusters;
 	struct mk_migration migrations[MK_MIGRATIONS];
 	size_t migration_count;
 	bool reused; /* programs, chain and tables are the pinned ones */

@@ -56,6 +56,11 @@ struct mk_sfc_sync *mk_datapath_sfc(const struct mk_datapath *datapath)
 	return datapath->sfc;
 }
 
+struct mk_clusters_sync *mk_datapath_clusters(const struct mk_datapath *datapath)
+{
+	return datapath->clusters;
+}
+
 const struct mk_counter_tables *mk_datapath_counters(const struct mk_datapath *datapath)
 {
 	return &datapath->counters;
@@ -131,6 +136,7 @@ void mk_datapath_free(struct mk_datapath *datapath)
 	mk_service_sync_free(datapath->services);
 	mk_policy_sync_free(datapath->policies);
 	mk_sfc_sync_free(datapath->sfc);
+	mk_clusters_sync_free(datapath->clusters);
 	datapath_forget_routes(datapath);
 	free(datapath->peer_entries);
 	migrations_release(datapath);
@@ -333,6 +339,12 @@ static int open_sfc(struct mk_datapath *datapath, struct mk_error *err)
 	return datapath->sfc ? 0 : -EINVAL;
 }
 
+static int open_clusters(struct mk_datapath *datapath, struct mk_error *err)
+{
+	datapath->clusters = mk_clusters_sync_new(&datapath->cluster_tables, err);
+	return datapath->clusters ? 0 : -EINVAL;
+}
+
 static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 {
 	const struct {
@@ -378,6 +390,10 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "sfc_paths", &datapath->sfc_tables.paths },
 		{ "sfc_counters", &datapath->sfc_tables.counters },
 		{ "sfc_end_flows", &datapath->sfc_tables.end_flows },
+		{ "clusters", &datapath->cluster_tables.clusters },
+		{ "cluster_nodes", &datapath->cluster_tables.nodes },
+		{ "cluster_carriers", &datapath->cluster_tables.carriers },
+		{ "cluster_counters", &datapath->cluster_tables.counters },
 	};
 	int ret;
 
@@ -389,7 +405,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 			return ret;
 	}
 	ret = open_services(datapath, err) ?: open_policies(datapath, err);
-	ret = ret ?: open_sfc(datapath, err);
+	ret = ret ?: open_sfc(datapath, err) ?: open_clusters(datapath, err);
 	return ret < 0 ? ret : datapath_recover_routes(datapath, err);
 }
 

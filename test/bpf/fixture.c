@@ -586,6 +586,8 @@ static int program_of(enum mk_hook hook)
 		return fixture_hook_program(MK_ENTRY_UPLINK);
 	case MK_HOOK_FUNCTION:
 		return fixture_hook_program(function_entry);
+	case MK_HOOK_CLUSTER:
+		return fixture_hook_program(MK_ENTRY_CLUSTER);
 	case HOOK_LOOPBACK:
 		return fixture_hook_program(MK_ENTRY_LOOPBACK);
 	default:

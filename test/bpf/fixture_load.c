@@ -69,15 +69,25 @@ void fixture_fill_chain(void)
 		enum mk_prog slot;
 		const char *program;
 	} slots[] = {
-		{ MK_PROG_ROUTER, "router" },	  { MK_PROG_ELB, "elb" },
-		{ MK_PROG_NAT, "nat" },		  { MK_PROG_ERROR, "error" },
-		{ MK_PROG_MONITORED, "router" },  { MK_PROG_HOLD, "hold" },
-		{ MK_PROG_RELEASE, "release" },	  { MK_PROG_UPLINK, "nat_uplink" },
-		{ MK_PROG_OPEN, "open" },	  { MK_PROG_NDP, "ndp" },
-		{ MK_PROG_POLICY, "policy" },	  { MK_PROG_SFC, "sfc" },
-		{ MK_PROG_SFC_OPEN, "sfc_open" }, { MK_PROG_SFC_SESSION, "sfc_session" },
-		{ MK_PROG_SFC_TAP, "sfc_tap" },	  { MK_PROG_SFC_ANSWER, "sfc_answer" },
+		{ MK_PROG_ROUTER, "router" },
+		{ MK_PROG_ELB, "elb" },
+		{ MK_PROG_NAT, "nat" },
+		{ MK_PROG_ERROR, "error" },
+		{ MK_PROG_MONITORED, "router" },
+		{ MK_PROG_HOLD, "hold" },
+		{ MK_PROG_RELEASE, "release" },
+		{ MK_PROG_UPLINK, "nat_uplink" },
+		{ MK_PROG_OPEN, "open" },
+		{ MK_PROG_NDP, "ndp" },
+		{ MK_PROG_POLICY, "policy" },
+		{ MK_PROG_SFC, "sfc" },
+		{ MK_PROG_SFC_OPEN, "sfc_open" },
+		{ MK_PROG_SFC_SESSION, "sfc_session" },
+		{ MK_PROG_SFC_TAP, "sfc_tap" },
+		{ MK_PROG_SFC_ANSWER, "sfc_answer" },
 		{ MK_PROG_SFC_END, "sfc_end" },
+		{ MK_PROG_CLUSTER, "cluster_out" },
+		{ MK_PROG_ILB_CLUSTER, "ilb_cluster" },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {

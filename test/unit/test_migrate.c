@@ -235,11 +235,15 @@ static const struct {
 	const char *map;
 	__u32 key_bytes, value_bytes;
 } layout[] = {
-	{ "abi", 4, 152 },
+	{ "abi", 4, 168 },
 	{ "affinity", 8, 16 },
 	{ "affinity_backends", 16, 4 },
 	{ "affinity_new", 8, 16 },
 	{ "chain", 4, 4 },
+	{ "cluster_carriers", 16, 4 },
+	{ "cluster_counters", 4, 32 },
+	{ "cluster_nodes", 8, 4 },
+	{ "clusters", 4, 24 },
 	{ "cni_calls", 4, 144 },
 	{ "drop_events", 0, 0 },
 	{ "drops", 4, 16 },
@@ -249,7 +253,7 @@ static const struct {
 	{ "fragments", 12, 32 },
 	{ "held", 4, 9256 },
 	{ "host_ports", 8, 12 },
-	{ "links", 4, 280 },
+	{ "links", 4, 284 },
 	{ "maglev", 8, 2048 },
 	{ "nat_sessions", 16, 64 },
 	{ "nat_sessions_kept", 0, 24 },

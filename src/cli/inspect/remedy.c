@@ -75,6 +75,17 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"too many combinations of replicas are in use: fewer replicas, or functions, of one chain",
 	[MK_DROP_SFC_AMBIGUOUS] =
 		"replicas of an end have the same address: give each its own range of source ports (net.ipv4.ip_local_port_range), and no fixed ones",
+	[MK_DROP_PEER_UNKNOWN] =
+		"`monokube peers` lists the known clusters: is the ClusterPeer there, and does its podCidr have the address?",
+	[MK_DROP_PEER_NO_NODE] =
+		"`monokube peers` shows the peer's nodes: apply its PublishedNodes, or name the peer by which it is reached (via); is interface mkpeer up?",
+	[MK_DROP_PEER_VERSION] = "the other cluster runs a newer monokube: update this one",
+	[MK_DROP_PEER_SOURCE] =
+		"only pods reach other clusters: hosts cannot. From another cluster: does its PublishedCluster have the right podCidr?",
+	[MK_DROP_PEER_TRANSIT] =
+		"both ClusterPeers need relay: true on the hub, and the far cluster a PublishedCluster there",
+	[MK_DROP_PEER_DENIED] =
+		"the ClusterPeer's access is None, or the destination is no pod: set access: Pods to let the peer open connections",
 	[MK_DROP_FORGED_ERROR] =
 		"ICMP errors are forged: check what the pod runs, or who can reach the uplink",
 };

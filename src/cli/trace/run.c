@@ -310,7 +310,8 @@ static const char *const shared[] = { "frontends",     "service_backends",
 				      "policy_blocks", "policy_ports",
 				      "sfc_chains",    "sfc_functions",
 				      "sfc_replicas",  "sfc_ports",
-				      "sfc_tags" };
+				      "sfc_tags",      "clusters",
+				      "cluster_nodes", "cluster_carriers" };
 
 static int share(struct bpf_map *map, const struct mk_view *view, struct mk_error *err)
 {
@@ -358,10 +359,11 @@ static int prepare_maps(struct bpf_object *object, const struct mk_view *view, s
  * loopback device a packet goes on to the host's hook. */
 static void choose_programs(struct mk_object *object, const char *entry)
 {
-	static const char *const chain[] = { "router",	    "elb",	"open",	       "policy",
-					     "sfc",	    "sfc_open", "sfc_session", "sfc_port",
-					     "sfc_overlay", "sfc_tap",	"sfc_answer",  "nat",
-					     "error",	    "ndp" };
+	static const char *const chain[] = {
+		"router",      "elb",	   "open",	  "policy",	 "sfc",	       "sfc_open",
+		"sfc_session", "sfc_port", "sfc_overlay", "sfc_tap",	 "sfc_answer", "nat",
+		"error",       "ndp",	   "cluster_in",  "cluster_out", "ilb_cluster"
+	};
 
 	for (size_t i = 0; i < mk_object_program_count(object); i++) {
 		const char *name = mk_programs[i].name;

@@ -45,8 +45,8 @@ int mk_hook_query(struct mk_nl *nl, int ifindex, enum mk_direction direction, ui
 /* The kernel truncates program names to 15 characters. */
 static const char *const pod_programs[] = { "ilb_pod", "sfc_port" };
 static const char *const fixed_programs[] = {
-	"ilb_host",   "ilb_overlay",	 "sfc_overlay",	  "nat_uplink",
-	"nat_tunnel", "elb_uplink_egre", "ilb_lo_egress",
+	"ilb_host",   "ilb_overlay", "sfc_overlay",	"cluster_in",
+	"nat_uplink", "nat_tunnel",  "elb_uplink_egre", "ilb_lo_egress",
 };
 
 static bool is_among(const char *name, const char *const *programs, size_t count)

@@ -28,7 +28,8 @@ static int put_uplinks(const struct mk_table *table, const struct mk_datapath_li
 }
 
 /* Write the set that is not current, then switch to it. A program may still read the old set; that
- * set is not written before the next turn of the event loop. The chains' device is in no set. */
+ * set is not written before the next turn of the event loop. The devices of chains
+ * and of other clusters are in no set. */
 static int put_set(const struct mk_table *table, const struct mk_datapath_links *wanted,
 		   struct mk_error *err)
 {
@@ -40,9 +41,11 @@ static int put_set(const struct mk_table *table, const struct mk_datapath_links 
 		return ret;
 	links.current &= 1;
 	if (memcmp(&links.set[links.current], &wanted->set, sizeof(wanted->set)) == 0 &&
-	    links.sfc_ifindex == wanted->sfc_ifindex)
+	    links.sfc_ifindex == wanted->sfc_ifindex &&
+	    links.cluster_ifindex == wanted->cluster_ifindex)
 		return 0;
 	links.sfc_ifindex = wanted->sfc_ifindex;
+	links.cluster_ifindex = wanted->cluster_ifindex;
 	links.set[!links.current] = wanted->set;
 	ret = mk_table_put(table, &zero, &links, err);
 	links.current = !links.current;
@@ -148,5 +151,6 @@ int mk_links_read(const char *bpf_dir, struct mk_datapath_links *links, struct m
 		return ret;
 	links->set = both.set[both.current & 1];
 	links->sfc_ifindex = both.sfc_ifindex;
+	links->cluster_ifindex = both.cluster_ifindex;
 	return read_uplinks(&uplinks, links, err);
 }

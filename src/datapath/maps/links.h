@@ -14,7 +14,7 @@
 struct mk_datapath_links {
 	struct mk_link_set set;
 	uint32_t sfc_ifindex; /* VXLAN device of chains; 0: none */
-	uint32_t pad; /* 0: two of these are compared by their bytes */
+	uint32_t cluster_ifindex; /* VXLAN device to other clusters; 0: none */
 	struct mk_uplink uplinks[MK_UPLINKS_MAX]; /* the overlay uses the first */
 	size_t uplink_count;
 };

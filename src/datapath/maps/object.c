@@ -25,6 +25,7 @@ const struct mk_program mk_programs[] = {
 	{ .name = "ilb_lo_egress", .is_hook = true },
 	{ .name = "sfc_port", .is_hook = true },
 	{ .name = "sfc_overlay", .is_hook = true },
+	{ .name = "cluster_in", .is_hook = true },
 	{ .name = "router" },
 	{ .name = "elb" },
 	{ .name = "open" },
@@ -35,6 +36,8 @@ const struct mk_program mk_programs[] = {
 	{ .name = "sfc_tap" },
 	{ .name = "sfc_answer" },
 	{ .name = "sfc_end" },
+	{ .name = "cluster_out" },
+	{ .name = "ilb_cluster" },
 	{ .name = "nat" },
 	{ .name = "error" },
 	{ .name = "hold" },
@@ -46,15 +49,25 @@ const size_t mk_program_count = MK_ARRAY_SIZE(mk_programs) - 1;
 
 /* The chain without `monokube monitor` (monitor.h). */
 static const char *const chain_programs[] = {
-	[MK_PROG_ROUTER] = "router",	 [MK_PROG_ELB] = "elb",
-	[MK_PROG_NAT] = "nat",		 [MK_PROG_ERROR] = "error",
-	[MK_PROG_MONITORED] = "router",	 [MK_PROG_HOLD] = "hold",
-	[MK_PROG_RELEASE] = "release",	 [MK_PROG_UPLINK] = "nat_uplink",
-	[MK_PROG_OPEN] = "open",	 [MK_PROG_NDP] = "ndp",
-	[MK_PROG_POLICY] = "policy",	 [MK_PROG_SFC] = "sfc",
-	[MK_PROG_SFC_OPEN] = "sfc_open", [MK_PROG_SFC_SESSION] = "sfc_session",
-	[MK_PROG_SFC_TAP] = "sfc_tap",	 [MK_PROG_SFC_ANSWER] = "sfc_answer",
+	[MK_PROG_ROUTER] = "router",
+	[MK_PROG_ELB] = "elb",
+	[MK_PROG_NAT] = "nat",
+	[MK_PROG_ERROR] = "error",
+	[MK_PROG_MONITORED] = "router",
+	[MK_PROG_HOLD] = "hold",
+	[MK_PROG_RELEASE] = "release",
+	[MK_PROG_UPLINK] = "nat_uplink",
+	[MK_PROG_OPEN] = "open",
+	[MK_PROG_NDP] = "ndp",
+	[MK_PROG_POLICY] = "policy",
+	[MK_PROG_SFC] = "sfc",
+	[MK_PROG_SFC_OPEN] = "sfc_open",
+	[MK_PROG_SFC_SESSION] = "sfc_session",
+	[MK_PROG_SFC_TAP] = "sfc_tap",
+	[MK_PROG_SFC_ANSWER] = "sfc_answer",
 	[MK_PROG_SFC_END] = "sfc_end",
+	[MK_PROG_CLUSTER] = "cluster_out",
+	[MK_PROG_ILB_CLUSTER] = "ilb_cluster",
 };
 
 const char *const mk_entry_programs[] = {
@@ -67,6 +80,7 @@ const char *const mk_entry_programs[] = {
 	[MK_ENTRY_LOOPBACK] = "ilb_lo_egress",
 	[MK_ENTRY_FUNCTION] = "sfc_port",
 	[MK_ENTRY_SFC_OVERLAY] = "sfc_overlay",
+	[MK_ENTRY_CLUSTER] = "cluster_in",
 };
 _Static_assert(MK_ARRAY_SIZE(mk_entry_programs) == MK_ENTRY_COUNT, "a program per hook");
 _Static_assert(MK_ARRAY_SIZE(mk_programs) <= MK_PROGRAMS_MAX, "room in struct mk_abi");

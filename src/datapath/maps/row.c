@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "monokube/abi.h"
+#include "monokube/clusters.h"
 #include "monokube/sfc.h"
 #include "base/cleanup.h"
 
@@ -58,6 +59,8 @@ static const struct cut identity[] = { ADDRESS(mk_policy_identity, counts_as),
 static const struct cut block_key[] = { ADDRESS(mk_policy_block_key, addr) };
 static const struct cut sfc_replica[] = { ADDRESS(mk_sfc_replica, addr),
 					  PADDING(mk_sfc_replica, pad, 4) };
+static const struct cut cluster[] = { ADDRESS(mk_cluster, home), ADDRESS(mk_cluster, view),
+				      ADDRESS(mk_cluster, mask) };
 static const struct cut monitor_settings[] = { ADDRESS(mk_monitor_settings, addr),
 					       PADDING(mk_monitor_settings, pad, 4) };
 static const struct cut drop_event[] = { TUPLE(mk_drop_event, tuple),
@@ -133,9 +136,10 @@ static const struct map_form value_forms[] = {
 	{ "pod_policies", FORM(pod_policy, mk_pod_policy, 32) },
 	{ "policy_identities", FORM(identity, mk_policy_identity, 16) },
 	{ "uplinks", FORM(uplink, mk_uplink, 16) },
-	{ "links", FORM(links, mk_links, 280) },
+	{ "links", FORM(links, mk_links, 284) },
 	{ "way", FORM(way, mk_way, 16) },
 	{ "sfc_replicas", FORM(sfc_replica, mk_sfc_replica, 32) },
+	{ "clusters", FORM(cluster, mk_cluster, 24) },
 	{ "monitor_settings", FORM(monitor_settings, mk_monitor_settings, 32) },
 	{ "held", FORM(held, mk_held, sizeof(struct mk_held) - 32) },
 };

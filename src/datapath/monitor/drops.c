@@ -23,6 +23,7 @@ static const char *const hooks[MK_HOOK_COUNT] = {
 	[MK_HOOK_UPLINK] = "uplink",
 	[MK_HOOK_UPLINK_EGRESS] = "uplink-egress",
 	[MK_HOOK_FUNCTION] = "function",
+	[MK_HOOK_CLUSTER] = "cluster",
 };
 
 const char *mk_drop_reason_name(unsigned int reason)

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/clusters/tables.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+enum { CLUSTERS, NODES, CARRIERS, COUNTERS, SETS };
+
+/* An entry of any of the tables. Counters have no value here. */
+struct entry {
+	uint8_t key[16];
+	uint8_t value[64];
+};
+_Static_assert(sizeof(struct mk_cluster) <= sizeof(((struct entry *)0)->value), "it fits");
+_Static_assert(sizeof(struct mk_far_addr) <= sizeof(((struct entry *)0)->key), "it fits");
+
+/* A table as last read or written, or as it should be. */
+struct set {
+	struct entry *of; /* by key, in memcmp(3) order */
+	size_t count, room;
+};
+
+struct mk_clusters_sync {
+	const struct mk_clusters_tables *tables;
+	struct set sets[SETS];
+	bool is_known; /* the sets are what the tables have */
+};
+
+struct applying {
+	struct mk_clusters_sync *sync;
+	struct set wanted[SETS];
+	struct mk_clusters_counts *counts;
+	struct mk_error *err;
+};
+
+static const struct mk_table *table_of(const struct mk_clusters_sync *sync, int set)
+{
+	const struct mk_table *const tables[SETS] = {
+		[CLUSTERS] = &sync->tables->clusters,
+		[NODES] = &sync->tables->nodes,
+		[CARRIERS] = &sync->tables->carriers,
+		[COUNTERS] = &sync->tables->counters,
+	};
+
+	return tables[set];
+}
+
+static size_t counter_values(void)
+{
+	int cpus = libbpf_num_possible_cpus();
+
+	return cpus > 0 ? (size_t)cpus : 1;
+}
+
+/* ---- sets ------------------------------------------------------------------------------------ */
+
+static int compare(const void *left, const void *right)
+{
+	const struct entry *a = left, *b = right;
+
+	return memcmp(a->key, b->key, sizeof(a->key));
+}
+
+static void sort(struct set *set)
+{
+	if (set->count)
+		qsort(set->of, set->count, sizeof(*set->of), compare);
+}
+
+static struct entry *find(const struct set *set, const struct entry *entry)
+{
+	return set->count ? bsearch(entry, set->of, set->count, sizeof(*set->of), compare) : NULL;
+}
+
+static bool has(const struct set *set, const struct entry *entry)
+{
+	const struct entry *found = find(set, entry);
+
+	return found && memcmp(found->value, entry->value, sizeof(found->value)) == 0;
+}
+
+static void release(struct set *sets)
+{
+	for (int i = 0; i < SETS; i++)
+		free(sets[i].of);
+	memset(sets, 0, SETS * sizeof(*sets));
+}
+
+static int add(struct set *set, const void *key, size_t key_bytes, const void *value,
+	       size_t value_bytes, struct mk_error *err)
+{
+	if (set->count == set->room) {
+		size_t room = set->room ? 2 * set->room : 64;
+		struct entry *more = realloc(set->of, room * sizeof(*more));
+
+		if (!more)
+			return mk_error_errno(err, ENOMEM, "cannot compute the tables of clusters");
+		set->of = more;
+		set->room = room;
+	}
+	set->of[set->count] = (struct entry){ 0 };
+	memcpy(set->of[set->count].key, key, key_bytes);
+	if (value_bytes)
+		memcpy(set->of[set->count].value, value, value_bytes);
+	set->count++;
+	return 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+struct reading {
+	const struct mk_table *table;
+	struct set *set;
+};
+
+static int read_entry(void *ctx, const void *key, const void *value, struct mk_error *err)
+{
+	struct reading *reading = ctx;
+
+	return add(reading->set, key, reading->table->key_size, value, reading->table->value_size,
+		   err);
+}
+
+static int read_counters(const struct mk_table *table, struct set *set, struct mk_error *err)
+{
+	cleanup_free void *keys = NULL;
+	size_t count;
+	int ret = mk_table_keys(table, &keys, &count, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		ret = add(set, (uint32_t *)keys + i, sizeof(uint32_t), NULL, 0, err);
+	return ret;
+}
+
+/* Read all tables into @sets, which are empty. The caller releases them. */
+static int read_sets(const struct mk_clusters_sync *sync, struct set *sets, struct mk_error *err)
+{
+	int ret = read_counters(table_of(sync, COUNTERS), &sets[COUNTERS], err);
+
+	for (int i = 0; ret == 0 && i < COUNTERS; i++) {
+		struct reading reading = { table_of(sync, i), &sets[i] };
+
+		ret = mk_table_each(reading.table, read_entry, &reading, err);
+	}
+	for (int i = 0; i < SETS; i++)
+		sort(&sets[i]);
+	return ret;
+}
+
+static int read_again(struct mk_clusters_sync *sync, struct mk_error *err)
+{
+	struct set now[SETS] = { 0 };
+	int ret = read_sets(sync, now, err);
+
+	if (ret < 0) {
+		release(now);
+		return ret;
+	}
+	release(sync->sets);
+	memcpy(sync->sets, now, sizeof(now));
+	sync->is_known = true;
+	return 0;
+}
+
+struct mk_clusters_sync *mk_clusters_sync_new(const struct mk_clusters_tables *tables,
+					      struct mk_error *err)
+{
+	struct mk_clusters_sync *sync = calloc(1, sizeof(*sync));
+
+	if (!sync) {
+		mk_error_errno(err, ENOMEM, "cannot read the tables of clusters");
+		return NULL;
+	}
+	sync->tables = tables;
+	if (read_again(sync, err) == 0)
+		return sync;
+	mk_clusters_sync_free(sync);
+	return NULL;
+}
+
+void mk_clusters_sync_free(struct mk_clusters_sync *sync)
+{
+	if (!sync)
+		return;
+	release(sync->sets);
+	free(sync);
+}
+
+bool mk_clusters_sync_is_empty(const struct mk_clusters_sync *sync)
+{
+	size_t count = 0;
+
+	for (int i = 0; i < SETS; i++)
+		count += sync->sets[i].count;
+	return count == 0;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int want(struct set *wanted, const struct mk_clusters_rows *rows, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < rows->cluster_count; i++)
+		ret = add(&wanted[CLUSTERS], &rows->clusters[i].number, sizeof(uint32_t),
+			  &rows->clusters[i].row, sizeof(rows->clusters[i].row), err)
+			      ?: add(&wanted[COUNTERS], &rows->clusters[i].number, sizeof(uint32_t),
+				     NULL, 0, err);
+	for (size_t i = 0; ret == 0 && i < rows->node_count; i++)
+		ret = add(&wanted[NODES], &rows->nodes[i].key, sizeof(rows->nodes[i].key),
+			  &rows->nodes[i].hop, sizeof(rows->nodes[i].hop), err);
+	for (size_t i = 0; ret == 0 && i < rows->carrier_count; i++)
+		ret = add(&wanted[CARRIERS], &rows->carriers[i].addr,
+			  sizeof(rows->carriers[i].addr), &rows->carriers[i].number,
+			  sizeof(rows->carriers[i].number), err);
+	for (int i = 0; i < SETS; i++)
+		sort(&wanted[i]);
+	return ret;
+}
+
+static int put_entry(const struct applying *apply, int set, const struct entry *entry)
+{
+	const struct mk_table *table = table_of(apply->sync, set);
+	cleanup_free struct mk_cluster_counters *zeros = NULL;
+
+	if (set != COUNTERS)
+		return mk_table_put(table, entry->key, entry->value, apply->err);
+	zeros = calloc(counter_values(), sizeof(*zeros));
+	return zeros ? mk_table_put(table, entry->key, zeros, apply->err)
+		     : mk_error_errno(apply->err, ENOMEM, "cannot count a cluster's packets");
+}
+
+/* Write the entries of @set that are not as wanted. */
+static int put(const struct applying *apply, int set)
+{
+	const struct set *wanted = &apply->wanted[set];
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < wanted->count; i++) {
+		if (has(&apply->sync->sets[set], &wanted->of[i]))
+			continue;
+		ret = put_entry(apply, set, &wanted->of[i]);
+		apply->counts->put += ret == 0;
+	}
+	return ret;
+}
+
+/* Must the row vanish before the other tables change? */
+typedef bool is_gone_fn(const struct applying *apply, int set, const struct entry *entry);
+
+static bool is_unwanted(const struct applying *apply, int set, const struct entry *entry)
+{
+	return !find(&apply->wanted[set], entry);
+}
+
+/* Are the networks or the way of a cluster others than those of its row? */
+static bool is_another(const struct applying *apply, int set, const struct entry *entry)
+{
+	const struct entry *found = find(&apply->wanted[set], entry);
+	struct mk_cluster now, then;
+
+	if (!found)
+		return true;
+	memcpy(&now, entry->value, sizeof(now));
+	memcpy(&then, found->value, sizeof(then));
+	return memcmp(&now, &then, offsetof(struct mk_cluster, hop_count)) != 0;
+}
+
+static int delete_if(const struct applying *apply, int set, is_gone_fn *is_gone)
+{
+	struct set *have = &apply->sync->sets[set];
+	size_t kept = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < have->count; i++) {
+		if (ret >= 0 && is_gone(apply, set, &have->of[i])) {
+			ret = mk_table_delete(table_of(apply->sync, set), have->of[i].key,
+					      apply->err);
+			apply->counts->deleted += ret > 0;
+			if (ret >= 0)
+				continue;
+		}
+		have->of[kept++] = have->of[i];
+	}
+	have->count = kept;
+	return ret < 0 ? ret : 0;
+}
+
+static int write_all(const struct applying *apply)
+{
+	int ret = delete_if(apply, CLUSTERS, is_another);
+
+	ret = ret ?: delete_if(apply, CARRIERS, is_unwanted);
+	/* the map would be full otherwise */
+	if (ret == 0 &&
+	    apply->sync->sets[NODES].count + apply->wanted[NODES].count > MK_CLUSTER_NODES)
+		ret = delete_if(apply, NODES, is_unwanted);
+	if (ret == 0 &&
+	    apply->sync->sets[COUNTERS].count + apply->wanted[COUNTERS].count > MK_CLUSTERS)
+		ret = delete_if(apply, COUNTERS, is_unwanted);
+	ret = ret ?: put(apply, COUNTERS);
+	ret = ret ?: put(apply, NODES);
+	ret = ret ?: put(apply, CARRIERS);
+	ret = ret ?: put(apply, CLUSTERS);
+	ret = ret ?: delete_if(apply, NODES, is_unwanted);
+	return ret ?: delete_if(apply, COUNTERS, is_unwanted);
+}
+
+int mk_clusters_sync_apply(struct mk_clusters_sync *sync, const struct mk_clusters_rows *rows,
+			   struct mk_clusters_counts *counts, struct mk_error *err)
+{
+	struct applying apply = { .sync = sync, .counts = counts, .err = err };
+	int ret = sync->is_known ? 0 : read_again(sync, err);
+
+	ret = ret ?: want(apply.wanted, rows, err);
+	if (ret == 0) {
+		sync->is_known = false;
+		ret = write_all(&apply);
+	}
+	if (ret < 0) {
+		release(apply.wanted);
+		return ret;
+	}
+	release(sync->sets);
+	memcpy(sync->sets, apply.wanted, sizeof(apply.wanted));
+	sync->is_known = true;
+	return 0;
+}
+
+/* ---- reading back ---------------------------------------------------------------------------- */
+
+/* Return how many entries of @set are missing in @now or have another value there, or are new. */
+static int changes_of(const struct set *set, const struct set *now)
+{
+	int changes = 0;
+
+	for (size_t i = 0; i < set->count; i++)
+		changes += !has(now, &set->of[i]);
+	for (size_t i = 0; i < now->count; i++)
+		changes += !find(set, &now->of[i]);
+	return changes;
+}
+
+int mk_clusters_sync_audit(struct mk_clusters_sync *sync, struct mk_error *err)
+{
+	struct set now[SETS] = { 0 };
+	int ret = read_sets(sync, now, err), changes = 0;
+
+	if (ret < 0) {
+		release(now);
+		return ret;
+	}
+	for (int i = 0; sync->is_known && i < SETS; i++) {
+		int of_map = changes_of(&sync->sets[i], &now[i]);
+
+		if (of_map)
+			mk_log_warn("entries were changed by another process map=%s entries=%d",
+				    table_of(sync, i)->name, of_map);
+		changes += of_map;
+	}
+	release(sync->sets);
+	memcpy(sync->sets, now, sizeof(now));
+	sync->is_known = true;
+	return changes;
+}
+
+int mk_clusters_sync_counters(const struct mk_clusters_sync *sync, uint32_t number,
+			      struct mk_cluster_counters *counters, struct mk_error *err)
+{
+	cleanup_free struct mk_cluster_counters *of = calloc(counter_values(), sizeof(*of));
+	struct mk_error why = { 0 };
+	int ret;
+
+	*counters = (struct mk_cluster_counters){ 0 };
+	if (!of)
+		return mk_error_errno(err, ENOMEM, "cannot read a cluster's counters");
+	ret = mk_table_get(&sync->tables->counters, &number, of, &why);
+	for (size_t cpu = 0; ret == 0 && cpu < counter_values(); cpu++)
+		for (int i = 0; i < 2; i++) {
+			counters->packets[i] += of[cpu].packets[i];
+			counters->bytes[i] += of[cpu].bytes[i];
+		}
+	if (ret < 0 && ret != -ENOENT) {
+		*err = why;
+		return ret;
+	}
+	return 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/datapath/clusters/tables.h - bring the tables of other clusters of one family to the rows
+ * that src/clusters computes. Only the difference is written.
+ *
+ * Order of writes: a cluster that is gone or whose networks or way change loses its row first. Then
+ * come counters, nodes, carriers and rows, and last the removal of nodes and counters. So a kill
+ * after any write leaves no row with another cluster's nodes. Programs translate an address only
+ * if it is in the row's view, so a route that names another row is harmless.
+ *
+ * The caller writes routes (MK_ROUTE_CLUSTER) and FDB entries: both before the rows are applied, if
+ * they are new, and the removal of FDB entries after it. */
+#ifndef MK_DATAPATH_CLUSTERS_TABLES_H
+#define MK_DATAPATH_CLUSTERS_TABLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "clusters/clusters.h"
+#include "datapath/maps/table.h"
+
+struct mk_clusters_tables {
+	struct mk_table clusters, nodes, carriers, counters;
+};
+
+struct mk_clusters_sync;
+
+/* Read @tables, which the caller owns and which must outlive the result. */
+struct mk_clusters_sync *mk_clusters_sync_new(const struct mk_clusters_tables *tables,
+					      struct mk_error *err);
+void mk_clusters_sync_free(struct mk_clusters_sync *sync);
+
+/* Have the tables no entry, as last read or written? */
+bool mk_clusters_sync_is_empty(const struct mk_clusters_sync *sync);
+
+struct mk_clusters_counts {
+	unsigned int put, deleted; /* entries written and removed, all tables together */
+};
+
+/* Write what differs from @rows, whose family is that of the tables. After an error, call again:
+ * the tables are then read again. Adds to @counts. */
+mk_must_check int mk_clusters_sync_apply(struct mk_clusters_sync *sync,
+					 const struct mk_clusters_rows *rows,
+					 struct mk_clusters_counts *counts, struct mk_error *err);
+/* Read all tables again. Returns how many entries other processes have removed or changed: the next
+ * apply restores them. */
+mk_must_check int mk_clusters_sync_audit(struct mk_clusters_sync *sync, struct mk_error *err);
+
+/* Read the counters of a cluster, all CPUs together. Zeros: it has none. */
+mk_must_check int mk_clusters_sync_counters(const struct mk_clusters_sync *sync, uint32_t number,
+					    struct mk_cluster_counters *counters,
+					    struct mk_error *err);
+
+#endif
