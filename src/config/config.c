@@ -67,6 +67,18 @@ static const struct setting settings[] = {
 	{ "sfcIfaceName", "sfc-iface-name", "NAME", "mksfc", MK_EXPECTED_IFNAME,
 	  "VXLAN device to create for service function chains between nodes", mk_parse_ifname,
 	  FIELD(sfc_iface_name) },
+	{ "clusterName", "cluster-name", "NAME", "", MK_EXPECTED_CLUSTER_NAME,
+	  "name of this cluster for other clusters (ClusterPeers); empty: it has no peers",
+	  mk_parse_cluster_name_or_empty, FIELD(cluster_name) },
+	{ "clusterId", "cluster-id", "N", "0", "a number from 0 to 16777215",
+	  "number of this cluster for other clusters, different from theirs; 0: computed from clusterName",
+	  mk_parse_cluster_id, FIELD(cluster_id) },
+	{ "peerIfaceName", "peer-iface-name", "NAME", "mkpeer", MK_EXPECTED_IFNAME,
+	  "VXLAN device to create for packets between clusters, with clusterName only", mk_parse_ifname,
+	  FIELD(peer_iface_name) },
+	{ "peerPools", "peer-pools", "CIDRS", "240.0.0.0/6", "an IPv4 range, an IPv6 range, one of each, or off",
+	  "ranges for the views of peers' pods; packets to an address in them that is no peer's are dropped; off: none",
+	  mk_parse_ranges_or_off, FIELD(peer_pools) },
 	{ "vxlanPort", "vxlan-port", "PORT", "4789", "a port from 1 to 65535",
 	  "UDP port of the overlay", mk_parse_port, FIELD(vxlan_port) },
 	{ "vethPairNamePrefix", "veth-pair-name-prefix", "TEXT", "mk",
@@ -494,14 +506,25 @@ static int check_vxlan_name(const struct mk_config *config, const char *setting,
 
 static int check_interfaces(const struct mk_config *config, struct mk_error *err)
 {
-	int ret = check_vxlan_name(config, "vxlanIfaceName", config->vxlan_iface_name, err);
+	const struct {
+		const char *setting, *name;
+	} devices[] = { { "vxlanIfaceName", config->vxlan_iface_name },
+			{ "sfcIfaceName", config->sfc_iface_name },
+			{ "peerIfaceName", config->peer_iface_name } };
 
-	ret = ret ?: check_vxlan_name(config, "sfcIfaceName", config->sfc_iface_name, err);
-	if (ret < 0 || strcmp(config->sfc_iface_name, config->vxlan_iface_name) != 0)
-		return ret;
-	return mk_error_set(err, EINVAL,
-			    "sfcIfaceName '%s': expected a name other than vxlanIfaceName '%s'",
-			    config->sfc_iface_name, config->vxlan_iface_name);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(devices); i++) {
+		int ret = check_vxlan_name(config, devices[i].setting, devices[i].name, err);
+
+		if (ret < 0)
+			return ret;
+		for (size_t j = 0; j < i; j++)
+			if (strcmp(devices[i].name, devices[j].name) == 0)
+				return mk_error_set(err, EINVAL,
+						    "%s '%s': expected a name other than %s '%s'",
+						    devices[i].setting, devices[i].name,
+						    devices[j].setting, devices[j].name);
+	}
+	return 0;
 }
 
 /* Every link must carry IPv6 packets of this size (RFC 8200). */
@@ -521,26 +544,35 @@ static int check_mtu(const struct mk_config *config, struct mk_error *err)
 		mk_cidr_format(mk_config_cluster(config, AF_INET6), cluster));
 }
 
-static int check_ranges(const struct mk_cidr *cluster, const struct mk_cidr *vteps,
-			struct mk_error *err)
+/* Check that @range of @setting does not overlap @other of @other_setting. */
+static int check_ranges(const char *setting, const struct mk_cidr *range, const char *other_setting,
+			const struct mk_cidr *other, struct mk_error *err)
 {
-	char cluster_text[MK_CIDR_STRLEN], vtep_text[MK_CIDR_STRLEN];
+	char text[MK_CIDR_STRLEN], other_text[MK_CIDR_STRLEN];
 
-	if (!mk_cidr_covers(cluster, vteps) && !mk_cidr_covers(vteps, cluster))
+	if (range->ip.family != other->ip.family || range->ip.family == AF_UNSPEC ||
+	    (!mk_cidr_covers(range, other) && !mk_cidr_covers(other, range)))
 		return 0;
-	return mk_error_set(
-		err, EINVAL,
-		"vtepCidr '%s': expected a range that does not overlap clusterCidr '%s'",
-		mk_cidr_format(vteps, vtep_text), mk_cidr_format(cluster, cluster_text));
+	return mk_error_set(err, EINVAL, "%s '%s': expected a range that does not overlap %s '%s'",
+			    setting, mk_cidr_format(range, text), other_setting,
+			    mk_cidr_format(other, other_text));
 }
 
+/* Without clusterName, the pools mean nothing. */
 static int check_together(const struct mk_config *config, struct mk_error *err)
 {
 	int ret = 0;
 
-	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
-		if (config->cluster.of[i].ip.family != AF_UNSPEC)
-			ret = check_ranges(&config->cluster.of[i], &config->vteps.of[i], err);
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		const struct mk_cidr *cluster = &config->cluster.of[i],
+				     *vteps = &config->vteps.of[i],
+				     *pool = &config->peer_pools.of[i];
+
+		ret = check_ranges("vtepCidr", vteps, "clusterCidr", cluster, err);
+		if (ret == 0 && config->cluster_name[0])
+			ret = check_ranges("peerPools", pool, "clusterCidr", cluster, err)
+				      ?: check_ranges("peerPools", pool, "vtepCidr", vteps, err);
+	}
 	ret = ret ?: check_mtu(config, err) ?: check_ports(config, err);
 	return ret ?: check_interfaces(config, err);
 }

@@ -58,6 +58,10 @@ struct mk_config {
 	sa_family_t underlay_family; /* underlayFamily, AF_INET or AF_INET6 */
 	char vxlan_iface_name[IFNAMSIZ]; /* vxlanIfaceName, mkvxlan */
 	char sfc_iface_name[IFNAMSIZ]; /* sfcIfaceName, mksfc */
+	char cluster_name[64]; /* clusterName; empty: no other clusters */
+	uint32_t cluster_id; /* clusterId; 0: mk_cluster_number() */
+	char peer_iface_name[IFNAMSIZ]; /* peerIfaceName, mkpeer */
+	struct mk_ranges peer_pools; /* peerPools, 240.0.0.0/6 */
 	uint16_t vxlan_port; /* vxlanPort, 4789 (RFC 7348) */
 	char veth_prefix[IFNAMSIZ]; /* vethPairNamePrefix, mk; at most 4 characters */
 	/* uplinkIfaceName: names with commas between; empty: all with an address or a route */

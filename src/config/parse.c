@@ -16,8 +16,9 @@
 /* A pod's host device is the prefix and this many characters of a hash. */
 #define VETH_HASH_CHARS 11
 
-#define MTU_MIN_BYTES 576 /* every IPv4 host must accept this size (RFC 791) */
-#define MTU_MAX_BYTES 65535
+#define MTU_MIN_BYTES  576 /* every IPv4 host must accept this size (RFC 791) */
+#define CLUSTER_ID_MAX 0xffffff
+#define MTU_MAX_BYTES  65535
 
 #define TABLE_MIN_ENTRIES 1024
 #define TABLE_MAX_ENTRIES (1u << 24) /* Linux before 5.11 refuses maps that may reach 4 GiB */
@@ -87,6 +88,13 @@ int mk_parse_dns_name(const char *text, void *field, size_t size)
 			return -EINVAL;
 	}
 	return mk_parse_string(text, field, size);
+}
+
+int mk_parse_cluster_name_or_empty(const char *text, void *field, size_t size)
+{
+	if (!*text)
+		return mk_parse_text(text, field, size);
+	return strchr(text, '.') ? -EINVAL : mk_parse_dns_name(text, field, size);
 }
 
 /* The kernel's own rule: dev_valid_name() in net/core/dev.c. */
@@ -195,6 +203,14 @@ int mk_parse_ranges(const char *text, void *field, size_t size)
 	return 0;
 }
 
+int mk_parse_ranges_or_off(const char *text, void *field, size_t size)
+{
+	if (strcmp(text, "off") != 0)
+		return mk_parse_ranges(text, field, size);
+	*(struct mk_ranges *)field = (struct mk_ranges){ 0 };
+	return 0;
+}
+
 /* Find @text among @words. Returns its index, or -EINVAL. */
 static int index_of(const char *text, const char *const *words, size_t count)
 {
@@ -282,6 +298,17 @@ int mk_parse_mtu(const char *text, void *field, size_t size)
 	    (bytes != 0 && bytes < MTU_MIN_BYTES))
 		return -EINVAL;
 	*(uint32_t *)field = (uint32_t)bytes;
+	return 0;
+}
+
+int mk_parse_cluster_id(const char *text, void *field, size_t size)
+{
+	unsigned long id;
+
+	(void)size;
+	if (parse_number(text, text + strlen(text), 0, CLUSTER_ID_MAX, &id) < 0)
+		return -EINVAL;
+	*(uint32_t *)field = (uint32_t)id;
 	return 0;
 }
 

@@ -13,6 +13,8 @@ typedef int mk_parse_fn(const char *text, void *field, size_t size);
 #define MK_EXPECTED_IFNAME "a device name: 1 to 15 characters, no blank, '/' or ':'"
 #define MK_EXPECTED_IFNAMES \
 	"device names of 1 to 15 characters, no blank, '/' or ':', with commas between"
+#define MK_EXPECTED_CLUSTER_NAME \
+	"1 to 63 lower case letters, digits and '-', which begin and end with no '-'"
 #define MK_EXPECTED_PATH	 "an absolute path"
 #define MK_EXPECTED_MAGLEV_SLOTS "one of 251, 509, 1021, 2039, 4093, 8191, 16381, 32749 or 65521"
 #define MK_EXPECTED_TABLE_SIZE \
@@ -25,11 +27,14 @@ mk_parse_fn mk_parse_text; /* char[]: short enough */
 mk_parse_fn mk_parse_url_or_empty; /* char[]: https:// and more */
 mk_parse_fn mk_parse_path; /* char[]: absolute */
 mk_parse_fn mk_parse_dns_name; /* char[]: RFC 1123 subdomain, as Kubernetes names nodes */
+mk_parse_fn mk_parse_cluster_name_or_empty; /* char[]: RFC 1123 label */
+mk_parse_fn mk_parse_cluster_id; /* uint32_t, of 24 bits */
 mk_parse_fn mk_parse_ifname; /* char[IFNAMSIZ] */
 mk_parse_fn mk_parse_ifnames_or_empty; /* char[]: "a,b" */
 mk_parse_fn mk_parse_veth_prefix;
 mk_parse_fn mk_parse_cidr; /* struct mk_cidr, host bits cleared */
 mk_parse_fn mk_parse_ranges; /* struct mk_ranges: "a/16" or "a/16,b/48" of two families */
+mk_parse_fn mk_parse_ranges_or_off; /* the same, or "off": none */
 mk_parse_fn mk_parse_cidrs_or_empty; /* struct mk_cidr_list: "a/8,b/16" */
 mk_parse_fn mk_parse_family; /* sa_family_t; "auto": AF_UNSPEC */
 mk_parse_fn mk_parse_choice; /* enum mk_choice */

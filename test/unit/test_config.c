@@ -48,6 +48,11 @@ START_TEST(test_defaults)
 			 "10.18.0.0/16");
 	ck_assert_str_eq(config.vxlan_iface_name, "mkvxlan");
 	ck_assert_str_eq(config.sfc_iface_name, "mksfc");
+	ck_assert_str_eq(config.cluster_name, "");
+	ck_assert_uint_eq(config.cluster_id, 0);
+	ck_assert_str_eq(config.peer_iface_name, "mkpeer");
+	ck_assert_str_eq(mk_cidr_format(&config.peer_pools.of[0], buf), "240.0.0.0/6");
+	ck_assert_int_eq(config.peer_pools.of[1].ip.family, AF_UNSPEC);
 	ck_assert_uint_eq(config.vxlan_port, 4789);
 	ck_assert_str_eq(config.veth_prefix, "mk");
 	ck_assert_str_eq(config.uplinks, "");
@@ -270,6 +275,14 @@ START_TEST(test_environment)
 					    "vx",
 					    "sfcIfaceName",
 					    "sf",
+					    "clusterName",
+					    "west-1",
+					    "clusterId",
+					    "16777215",
+					    "peerIfaceName",
+					    "pe",
+					    "peerPools",
+					    "off",
 					    "vxlanPort",
 					    "8472",
 					    "vethPairNamePrefix",
@@ -331,6 +344,10 @@ START_TEST(test_environment)
 			 "172.16.0.0/12");
 	ck_assert_str_eq(config.vxlan_iface_name, "vx");
 	ck_assert_str_eq(config.sfc_iface_name, "sf");
+	ck_assert_str_eq(config.cluster_name, "west-1");
+	ck_assert_uint_eq(config.cluster_id, 16777215);
+	ck_assert_str_eq(config.peer_iface_name, "pe");
+	ck_assert_int_eq(config.peer_pools.of[0].ip.family, AF_UNSPEC);
 	ck_assert_uint_eq(config.vxlan_port, 8472);
 	ck_assert_str_eq(config.veth_prefix, "veth");
 	ck_assert_str_eq(config.uplinks, "eth0");
@@ -587,6 +604,38 @@ static const struct {
 	  { "uplinkIfaceName", "eth0,mksfc" },
 	  { REQUIRED },
 	  { "uplinkIfaceName", "'eth0,mksfc'", "other than sfcIfaceName" } },
+	{ "device of peers with the overlay's name",
+	  { "peerIfaceName", "mkvxlan" },
+	  { REQUIRED },
+	  { "peerIfaceName", "'mkvxlan'", "other than vxlanIfaceName" } },
+	{ "device of peers with the name of that of chains",
+	  { "peerIfaceName", "mksfc" },
+	  { REQUIRED },
+	  { "peerIfaceName", "'mksfc'", "other than sfcIfaceName" } },
+	{ "uplink is the device of peers",
+	  { "uplinkIfaceName", "eth0,mkpeer" },
+	  { REQUIRED },
+	  { "uplinkIfaceName", "'eth0,mkpeer'", "other than peerIfaceName" } },
+	{ "a cluster's name of two labels",
+	  { "clusterName", "a.b" },
+	  { REQUIRED },
+	  { "clusterName", "'a.b'", "1 to 63 lower case letters" } },
+	{ "a cluster's name of 64 characters",
+	  { "clusterName", "a123456789012345678901234567890123456789012345678901234567890123" },
+	  { REQUIRED },
+	  { "clusterName", "'a1234567", "1 to 63 lower case letters" } },
+	{ "a cluster's number of 25 bits",
+	  { "clusterId", "16777216" },
+	  { REQUIRED },
+	  { "clusterId", "'16777216'", "0 to 16777215" } },
+	{ "pools for views with the cluster's range",
+	  { "clusterName", "west" },
+	  { REQUIRED, "--peer-pools=10.0.0.0/6" },
+	  { "peerPools", "'8.0.0.0/6'", "does not overlap clusterCidr" } },
+	{ "two pools of one family",
+	  { "peerPools", "240.0.0.0/6,10.0.0.0/8" },
+	  { REQUIRED },
+	  { "peerPools", "'240.0.0.0/6,10.0.0.0/8'", "one of each, or off" } },
 	{ "an uplink without a name",
 	  { "uplinkIfaceName", "eth0,,eth1" },
 	  { REQUIRED },
