@@ -186,6 +186,10 @@ static void read_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 	if (mk_nl_link_traffic(agent->core.nl, devices->sfc_ifindex, &seen, NULL) == 0)
 		take_traffic(metrics, MK_HOOK_FUNCTION, agent->core.config.sfc_iface_name,
 			     seen.rx_packets, seen.rx_bytes);
+	if (devices->cluster_ifindex &&
+	    mk_nl_link_traffic(agent->core.nl, devices->cluster_ifindex, &seen, NULL) == 0)
+		take_traffic(metrics, MK_HOOK_CLUSTER, agent->core.config.peer_iface_name,
+			     seen.rx_packets, seen.rx_bytes);
 	for (size_t i = 0; i < uplinks->count; i++) {
 		const struct mk_link *link = &uplinks->uplink[i].link;
 

@@ -75,7 +75,8 @@ static bool is_ours(const struct agent_rtnl *rtnl, int ifindex)
 	       !mk_core_any(rtnl->core, mk_family_is_loaded) || rtnl->node->waits ||
 	       node->uplinks.some_missing || ifindex == node->devices.host_ifindex ||
 	       ifindex == node->devices.host_peer_ifindex ||
-	       ifindex == node->devices.overlay_ifindex || ifindex == node->devices.sfc_ifindex;
+	       ifindex == node->devices.overlay_ifindex || ifindex == node->devices.sfc_ifindex ||
+	       ifindex == node->devices.cluster_ifindex;
 }
 
 /* Is the device a function pod's port, by its MAC address? */
@@ -100,14 +101,15 @@ static void see_port(const struct agent_rtnl *rtnl, const struct nlmsghdr *messa
 			     message->nlmsg_type == RTM_DELLINK ? 0 : SETTLE_MS);
 }
 
-/* FDB entries of both VXLAN devices, and neighbours. */
+/* FDB entries of the VXLAN devices, and neighbours. */
 static void see_neighbour(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
 {
 	const struct ndmsg *entry = NLMSG_DATA(message);
 	const struct mk_devices *devices = &rtnl->node->devices;
 
 	if (entry->ndm_ifindex == devices->overlay_ifindex ||
-	    entry->ndm_ifindex == devices->sfc_ifindex)
+	    entry->ndm_ifindex == devices->sfc_ifindex ||
+	    entry->ndm_ifindex == devices->cluster_ifindex)
 		look_at_overlay(rtnl);
 }
 

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
+#include "clusters/clusters.h"
 #include "datapath/policy/names.h"
 #include "datapath/services/names.h"
 #include "host/agent_state.h"
@@ -128,10 +129,9 @@ static void add_output(struct report *report, const char *name, const char *cons
 
 static void add_commands(struct report *report)
 {
-	static const char *const commands[] = {
-		"status",   "check", "pods",	 "nodes",  "drops",
-		"services", "nat",   "sessions", "policy", "chains"
-	};
+	static const char *const commands[] = { "status", "check",    "pods", "nodes",
+						"drops",  "services", "nat",  "sessions",
+						"policy", "chains",   "peers" };
 	static const struct {
 		const char *name;
 		const char *argv[8];
@@ -213,7 +213,8 @@ static void add_files(struct report *report, const struct mk_record *record)
 	static const char *const names[] = { MK_RECORD_NAME,	   MK_SETTINGS_NAME,
 					     MK_AGENT_STATE,	   MK_SYSCTLS_FILE,
 					     MK_NAMES_FILE,	   MK_NAMES_FILE_IPV6,
-					     MK_POLICY_NAMES_FILE, MK_CHAIN_NAMES_FILE };
+					     MK_POLICY_NAMES_FILE, MK_CHAIN_NAMES_FILE,
+					     MK_CLUSTER_NAMES_FILE };
 	char path[PATH_MAX + 32];
 	struct utsname kernel;
 	char text[256];

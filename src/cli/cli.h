@@ -22,6 +22,8 @@ int mk_cli_drops(int argc, char **argv);
 int mk_cli_monitor(int argc, char **argv);
 int mk_cli_nat(int argc, char **argv);
 int mk_cli_nodes(int argc, char **argv);
+int mk_cli_peer(int argc, char **argv);
+int mk_cli_peers(int argc, char **argv);
 int mk_cli_pods(int argc, char **argv);
 int mk_cli_policy(int argc, char **argv);
 int mk_cli_chains(int argc, char **argv);

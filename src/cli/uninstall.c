@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
 #include "cluster/api/clock.h"
+#include "clusters/clusters.h"
 #include "datapath/datapath.h"
 #include "datapath/maps/pin.h"
 #include "datapath/pods/port.h"
@@ -102,11 +103,12 @@ static int remove_folder(const char *path, struct mk_error *err)
 static int remove_state(const struct cleaning *cleaning, struct mk_error *err)
 {
 	static const char *const names[] = {
-		MK_RECORD_NAME,	     MK_SETTINGS_NAME,	 MK_AGENT_LOCK,	       MK_AGENT_STATE,
-		MK_LOCK_GATE,	     MK_LOCK_DATAPATH,	 MK_LOCK_RUNTIME,      MK_LOCK_DROPS,
-		MK_LOCK_HOST_PORTS,  MK_NAMES_FILE,	 MK_NODE_NAMES_FILE,   MK_API_CLOCK_FILE,
-		MK_NODE_OBJECT_NAME, MK_NAMES_FILE_IPV6, MK_POLICY_NAMES_FILE, MK_POLICY_KEY_FILE,
-		MK_CHAIN_NAMES_FILE,
+		MK_RECORD_NAME,	     MK_SETTINGS_NAME,	  MK_AGENT_LOCK,
+		MK_AGENT_STATE,	     MK_LOCK_GATE,	  MK_LOCK_DATAPATH,
+		MK_LOCK_RUNTIME,     MK_LOCK_DROPS,	  MK_LOCK_HOST_PORTS,
+		MK_NAMES_FILE,	     MK_NODE_NAMES_FILE,  MK_API_CLOCK_FILE,
+		MK_NODE_OBJECT_NAME, MK_NAMES_FILE_IPV6,  MK_POLICY_NAMES_FILE,
+		MK_POLICY_KEY_FILE,  MK_CHAIN_NAMES_FILE, MK_CLUSTER_NAMES_FILE,
 	};
 	char path[PATH_MAX + 32];
 	int ret;

@@ -14,6 +14,10 @@
 #include "base/error.h"
 #include "base/ip.h"
 
+/* Names of peers for the command line, in the agent's state directory (JSON). */
+#define MK_CLUSTER_NAMES_FILE	 "peers.json"
+#define MK_CLUSTER_NAMES_VERSION 1
+
 /* The number of the cluster @name: the low 24 bits of the CRC-32C of its name; 0 becomes 1. */
 uint32_t mk_cluster_number(const char *name);
 

@@ -48,16 +48,18 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 
 	mk_reserved_ranges(config, ports);
 	fprintf(out,
-		"vxlan=%s\nsfc=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n"
+		"vxlan=%s\nsfc=%s\npeer=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n"
 		"reserved_ports=%s\nsource=%s\n"
 		"cluster_cidr=%s\nvtep_cidr=%s\nhealthz=%s\nmetrics=%s\n"
-		"masquerade_ipv6=%s\nnetwork_policy=%s\n",
-		config->vxlan_iface_name, config->sfc_iface_name, config->veth_prefix,
-		config->bpf_dir, config->cni_conf_path, config->cni_bin_dir, ports, source,
+		"masquerade_ipv6=%s\nnetwork_policy=%s\ncluster_name=%s\n",
+		config->vxlan_iface_name, config->sfc_iface_name, config->peer_iface_name,
+		config->veth_prefix, config->bpf_dir, config->cni_conf_path, config->cni_bin_dir,
+		ports, source,
 		mk_cidr_format(mk_config_cluster(config, config->cluster.primary), cluster),
 		mk_cidr_format(mk_config_vteps(config, config->cluster.primary), vtep),
 		listen_text(&config->healthz, healthz), listen_text(&config->metrics, metrics),
-		choices[config->masquerade_ipv6], policy_modes[config->policy_mode]);
+		choices[config->masquerade_ipv6], policy_modes[config->policy_mode],
+		config->cluster_name);
 	print_second_ranges(config, out);
 }
 
@@ -108,6 +110,7 @@ static void take_line(struct mk_record *record, const char *line)
 		{ "healthz=", record->healthz, sizeof(record->healthz) },
 		{ "metrics=", record->metrics, sizeof(record->metrics) },
 		{ "masquerade_ipv6=", record->masquerade_ipv6, sizeof(record->masquerade_ipv6) },
+		{ "cluster_name=", record->cluster_name, sizeof(record->cluster_name) },
 		{ "network_policy=", record->network_policy, sizeof(record->network_policy) },
 	};
 

@@ -241,6 +241,10 @@ static int set_devices(const struct mk_sysctl_wanted *wanted, struct mk_error *e
 	if (ret >= 0)
 		ret = silence_device(wanted->sfc_name, wanted->again, err);
 	changed += ret;
+	if (ret >= 0 && wanted->peer_name) {
+		ret = silence_device(wanted->peer_name, wanted->again, err);
+		changed += ret;
+	}
 	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(devices); i++) {
 		ret = wanted->ipv6 ? mk_sysctls_ipv6_device(devices[i], wanted->again, err)
 				   : silence_device(devices[i], wanted->again, err);

@@ -415,7 +415,7 @@ START_TEST(test_status)
 	check_output(1, "routing       IPv6: pods leave by up0\n", "check");
 	check_output(1, "networks      ", "check");
 	check_output_lacks(1, "which this node does not run", "check");
-	check_output(1, "map other_family has only 0 of 9 programs of IPv6", "check");
+	check_output(1, "map other_family has only 0 of 10 programs of IPv6", "check");
 }
 END_TEST
 

@@ -126,6 +126,8 @@ START_TEST(test_record)
 	struct mk_config config = {
 		.vxlan_iface_name = "vx7",
 		.sfc_iface_name = "sf7",
+		.peer_iface_name = "peer7",
+		.cluster_name = "west",
 		.veth_prefix = "zz",
 		.bpf_dir = "/sys/fs/bpf/other",
 		.cluster = { { cidr_of("10.244.0.0/16"), cidr_of("fd00:10:244::/48") }, AF_INET6 },
@@ -141,10 +143,14 @@ START_TEST(test_record)
 	ck_ok(mk_record_read(config.state_dir, &record, &err));
 	ck_assert_str_eq(record.vxlan_name, "mkvxlan");
 	ck_assert_str_eq(record.sfc_name, "mksfc");
+	ck_assert_str_eq(record.peer_name, "mkpeer");
+	ck_assert_str_eq(record.cluster_name, "");
 	ck_ok(mk_record_write(&config, "cluster directory /x", &err));
 	ck_ok(mk_record_read(config.state_dir, &record, &err));
 	ck_assert_str_eq(record.vxlan_name, "vx7");
 	ck_assert_str_eq(record.sfc_name, "sf7");
+	ck_assert_str_eq(record.peer_name, "peer7");
+	ck_assert_str_eq(record.cluster_name, "west");
 	ck_assert_str_eq(record.veth_prefix, "zz");
 	ck_assert_str_eq(record.bpf_dir, "/sys/fs/bpf/other");
 	ck_assert_str_eq(record.cni_conf_path, "/x/10.conflist");

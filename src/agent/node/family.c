@@ -6,6 +6,7 @@
 
 #include "agent/node/node_internal.h"
 #include "base/cleanup.h"
+#include "clusters/clusters.h"
 
 static const struct mk_config *config_of(const struct mk_own_family *own)
 {
@@ -156,6 +157,13 @@ bool checks_far_carriers(const struct mk_own_family *own)
 	return is_carried_by_other(own) && !has_other_family(own);
 }
 
+uint32_t mk_own_cluster_number(const struct mk_config *config)
+{
+	if (!config->cluster_name[0])
+		return 0;
+	return config->cluster_id ? config->cluster_id : mk_cluster_number(config->cluster_name);
+}
+
 static struct mk_node constants(const struct mk_own_family *own)
 {
 	const struct mk_addresses *addresses = &own->addresses;
@@ -184,6 +192,7 @@ static struct mk_node constants(const struct mk_own_family *own)
 		.has_other_family = has_other_family(own),
 		.is_carried_by_other = is_carried_by_other(own) && has_other_family(own),
 		.checks_far_carriers = checks_far_carriers(own),
+		.cluster_number = mk_own_cluster_number(config),
 	};
 
 	memcpy(constants.gateway_mac, addresses->gateway_mac.byte, sizeof(constants.gateway_mac));
@@ -202,6 +211,7 @@ void mk_own_family_links(const struct mk_own_family *own, struct mk_datapath_lin
 		.set.host_peer_ifindex = (__u32)node->devices.host_peer_ifindex,
 		.set.overlay_mtu_bytes = node->mtu_bytes,
 		.sfc_ifindex = (__u32)node->devices.sfc_ifindex,
+		.cluster_ifindex = (__u32)node->devices.cluster_ifindex,
 	};
 	uplink_links(&node->uplinks, own->family->family, links);
 }

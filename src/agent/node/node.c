@@ -241,6 +241,8 @@ static int apply_sysctls(const struct mk_own_node *node, bool again, struct mk_e
 		.ipv6 = node->core->families[mk_family_index(AF_INET6)].runs,
 		.vxlan_name = node->core->config.vxlan_iface_name,
 		.sfc_name = node->core->config.sfc_iface_name,
+		.peer_name = node->core->config.cluster_name[0] ? node->core->config.peer_iface_name
+								: NULL,
 		.reserved_ports = ports,
 		.state_dir = node->core->config.state_dir,
 		.forward_ipv6 = node->uplinks.ask_host[mk_family_index(AF_INET6)],
@@ -262,9 +264,13 @@ int mk_own_node_check_sysctls(const struct mk_own_node *node, struct mk_error *e
 
 static int make_devices(struct mk_own_node *node, struct mk_error *err)
 {
+	const char *peer_name = node->core->config.peer_iface_name;
+	const bool has_clusters = node->core->config.cluster_name[0];
 	struct mk_device_wanted wanted = {
 		.vxlan_name = node->core->config.vxlan_iface_name,
 		.sfc_name = node->core->config.sfc_iface_name,
+		.peer_name = has_clusters ? peer_name : NULL,
+		.former_peer_name = has_clusters ? NULL : peer_name,
 		.vxlan_port = node->core->config.vxlan_port,
 		.underlay = node->internal_ip,
 		.uplink_ifindex = node->uplinks.uplink[0].link.ifindex,

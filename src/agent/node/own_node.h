@@ -101,6 +101,8 @@ mk_must_check int mk_own_node_check_sysctls(const struct mk_own_node *node, stru
 /* Read what the last run stored. */
 void mk_own_node_recall(struct mk_own_node *node);
 
+/* The number of this cluster: setting clusterId, or computed from clusterName; 0: it has no name. */
+uint32_t mk_own_cluster_number(const struct mk_config *config);
 /* Fill in the devices and addresses for the programs. */
 void mk_own_family_links(const struct mk_own_family *own, struct mk_datapath_links *links);
 /* How this node sees Services of the family. */

@@ -189,6 +189,8 @@ void check_hooks(struct mk_checking *checking)
 	count += check_hook(checking, links->set.host_peer_ifindex, MK_INGRESS);
 	count += check_hook(checking, links->set.overlay_ifindex, MK_INGRESS);
 	count += check_hook(checking, links->sfc_ifindex, MK_INGRESS);
+	if (links->cluster_ifindex)
+		count += check_hook(checking, links->cluster_ifindex, MK_INGRESS);
 	count += check_hook(checking, MK_LOOPBACK_IFINDEX, MK_EGRESS);
 	for (size_t i = 0; i < links->uplink_count; i++) {
 		count += check_hook(checking, links->uplinks[i].ifindex, MK_INGRESS);
@@ -295,23 +297,35 @@ bool check_carries_no_ipv4(const struct mk_view *view)
 	return is_ipv6(view) && check_underlay(view) == AF_INET6;
 }
 
-/* The chains' VXLAN device is as the overlay's. Returns true if it is. */
-static bool check_sfc_device(struct mk_checking *checking)
+/* A VXLAN device without addresses is as the overlay's. Returns true if it is. @what names it if
+ * it is gone. */
+static bool check_quiet_device(struct mk_checking *checking, uint32_t ifindex, const char *what)
 {
 	const struct mk_datapath_links *links = &checking->view->links;
-	struct mk_link sfc;
+	struct mk_link link;
 
-	if (mk_nl_link_get_index(checking->view->nl, (int)links->sfc_ifindex, &sfc, NULL) < 0)
-		check_found(checking, "mtu", REPAIRED,
-			    "the overlay device for chains (sfcIfaceName) is gone");
-	else if (!(sfc.flags & IFF_UP))
-		check_found(checking, "mtu", REPAIRED, "%s is down", sfc.name);
-	else if (sfc.mtu_bytes != links->set.overlay_mtu_bytes)
-		check_found(checking, "mtu", REPAIRED, "%s has %u, the programs know %u", sfc.name,
-			    sfc.mtu_bytes, links->set.overlay_mtu_bytes);
+	if (mk_nl_link_get_index(checking->view->nl, (int)ifindex, &link, NULL) < 0)
+		check_found(checking, "mtu", REPAIRED, "%s is gone", what);
+	else if (!(link.flags & IFF_UP))
+		check_found(checking, "mtu", REPAIRED, "%s is down", link.name);
+	else if (link.mtu_bytes != links->set.overlay_mtu_bytes)
+		check_found(checking, "mtu", REPAIRED, "%s has %u, the programs know %u", link.name,
+			    link.mtu_bytes, links->set.overlay_mtu_bytes);
 	else
 		return true;
 	return false;
+}
+
+static bool check_quiet_devices(struct mk_checking *checking)
+{
+	const struct mk_datapath_links *links = &checking->view->links;
+	bool right = check_quiet_device(checking, links->sfc_ifindex,
+					"the overlay device for chains (sfcIfaceName)");
+
+	if (links->cluster_ifindex)
+		right &= check_quiet_device(checking, links->cluster_ifindex,
+					    "the device to other clusters (peerIfaceName)");
+	return right;
 }
 
 void check_mtu(struct mk_checking *checking)
@@ -342,7 +356,7 @@ void check_mtu(struct mk_checking *checking)
 			"set `mtu` to the uplink's less 50 (70 over IPv6), or raise the uplink's",
 			"%s has %u, but %s has only %u: too little with VXLAN's %u", overlay.name,
 			overlay.mtu_bytes, uplink.name, uplink.mtu_bytes, more_bytes);
-	else if (check_sfc_device(checking))
+	else if (check_quiet_devices(checking))
 		check_found(checking, "mtu", NULL, "%s %u, %s %u", overlay.name, overlay.mtu_bytes,
 			    uplink.name, uplink.mtu_bytes);
 }

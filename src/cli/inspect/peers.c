@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `monokube peers`: the other clusters that this one knows. */
+#include <bpf/libbpf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/inspect/peers.h"
+#include "cli/print.h"
+
+#define EXIT_UNUSABLE 1
+
+/* The tables of all families that are shown. */
+struct all {
+	struct mk_cli_peers of[MK_FAMILIES];
+	size_t count;
+};
+
+static void add_counters(const struct mk_cli_peers *peers, __u32 number,
+			 struct mk_cluster_counters *sum)
+{
+	int cpus = libbpf_num_possible_cpus();
+	cleanup_free struct mk_cluster_counters *per_cpu =
+		calloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*per_cpu));
+
+	if (!per_cpu || mk_table_get(&peers->counters, &number, per_cpu, NULL) < 0)
+		return;
+	for (int cpu = 0; cpu < cpus; cpu++)
+		for (int way = 0; way < 2; way++) {
+			sum->packets[way] += per_cpu[cpu].packets[way];
+			sum->bytes[way] += per_cpu[cpu].bytes[way];
+		}
+}
+
+static const char *text_of(json_object *entry, const char *key)
+{
+	json_object *value = NULL;
+
+	return json_object_object_get_ex(entry, key, &value) ? json_object_get_string(value) : NULL;
+}
+
+/* A row without a view has a mask of all ones: its nodes are known, and no address is its own. */
+static bool has_view(const struct mk_view *view, const struct mk_cluster *row)
+{
+	return row->hop_count && mk_pod_host_bits(&row->mask) > 0 &&
+	       mk_ip_of_family(&row->view, view->family).family != AF_UNSPEC;
+}
+
+static void add_range(json_object *list, const struct mk_view *view, const struct mk_addr *net,
+		      const struct mk_addr *mask)
+{
+	const struct mk_cidr range = {
+		mk_ip_of_family(net, view->family),
+		(uint8_t)(mk_ip_bits(view->family) - mk_pod_host_bits(mask)),
+	};
+	char text[MK_CIDR_STRLEN];
+
+	mk_add_text(list, mk_cidr_format(&range, text));
+}
+
+/* What the tables have of the peer. Returns the flags of its rows. */
+static unsigned int put_rows(json_object *object, const struct all *all, __u32 number)
+{
+	json_object *homes = json_object_new_array(), *views = json_object_new_array();
+	struct mk_cluster_counters sum = { 0 };
+	unsigned int flags = 0;
+
+	for (size_t i = 0; number && i < all->count; i++) {
+		const struct mk_view *view = all->of[i].view;
+		struct mk_cluster row;
+
+		add_counters(&all->of[i], number, &sum);
+		if (!mk_peer_row(&all->of[i], number, &row) || !has_view(view, &row))
+			continue;
+		flags |= row.flags;
+		add_range(homes, view, &row.home, &row.mask);
+		add_range(views, view, &row.view, &row.mask);
+	}
+	json_object_object_add(object, "podCidrs", homes);
+	json_object_object_add(object, "viewCidrs", views);
+	mk_put_text(object, "access", flags & MK_CLUSTER_ACCESS_PODS ? "Pods" : "None");
+	mk_put_flag(object, "relay", flags & MK_CLUSTER_RELAYED);
+	mk_put_number(object, "packetsTo", sum.packets[0]);
+	mk_put_number(object, "bytesTo", sum.bytes[0]);
+	mk_put_number(object, "packetsFrom", sum.packets[1]);
+	mk_put_number(object, "bytesFrom", sum.bytes[1]);
+	return flags;
+}
+
+/* "ok", or the reasons. They may also name what is left out of a usable peer. */
+static void put_state(json_object *object, json_object *entry, bool is_usable)
+{
+	json_object *reasons = json_object_object_get(entry, "reasons");
+	size_t count = reasons ? json_object_array_length(reasons) : 0;
+
+	if (count)
+		json_object_object_add(object, "state", json_object_get(reasons));
+	else
+		mk_put_text(object, "state", is_usable ? "ok" : "no reason is known");
+}
+
+static json_object *peer_json(const struct all *all, json_object *entry)
+{
+	__u32 number = (__u32)json_object_get_int64(json_object_object_get(entry, "number"));
+	bool is_usable = json_object_get_boolean(json_object_object_get(entry, "usable"));
+	json_object *object = json_object_new_object();
+	const char *via = text_of(entry, "via");
+
+	mk_put_text(object, "name", text_of(entry, "name"));
+	mk_put_number(object, "number", number);
+	mk_put_text(object, "path", via ? via : "direct");
+	mk_put_number(object, "nodes",
+		      (uint64_t)json_object_get_int64(json_object_object_get(entry, "nodes")));
+	(void)put_rows(object, all, number);
+	mk_put_flag(object, "usable", is_usable);
+	put_state(object, entry, is_usable);
+	return object;
+}
+
+/* Returns EXIT_UNUSABLE if a listed peer is not usable. */
+static int add_peers(json_object *list, const struct all *all, const char *word,
+		     struct mk_error *err)
+{
+	json_object *entry;
+	bool found = !word;
+	int status = 0;
+
+	for (size_t i = 0; (entry = mk_peer_at(&all->of[0], i)); i++) {
+		const char *name = text_of(entry, "name");
+
+		if (word && (!name || strcmp(name, word) != 0))
+			continue;
+		found = true;
+		json_object_array_add(list, peer_json(all, entry));
+		if (!json_object_get_boolean(json_object_object_get(entry, "usable")))
+			status = EXIT_UNUSABLE;
+	}
+	if (!found)
+		return mk_error_set(
+			err, ENOENT,
+			"no peer '%s': `monokube peers` lists all, `kubectl get clusterpeers` those of the cluster",
+			word);
+	return status;
+}
+
+static int show(const struct mk_views *views, const struct mk_cli_options *options,
+		struct mk_error *err)
+{
+	static const struct mk_cli_column columns[] = {
+		{ "NAME", "name" },    { "PODS", "podCidrs" },	  { "AS", "viewCidrs" },
+		{ "PATH", "path" },    { "NODES", "nodes" },	  { "ACCESS", "access" },
+		{ "TO", "packetsTo" }, { "FROM", "packetsFrom" }, { "STATE", "state" },
+	};
+	cleanup_json json_object *list = json_object_new_array();
+	struct all all = { .count = 0 };
+	int ret = 0, status;
+
+	if (!views->list[0].node.cluster_number)
+		return mk_error_set(
+			err, ENOENT,
+			"this cluster has no name, so it has no peers: set clusterName in the ConfigMap, and restart the agents");
+	for (size_t i = 0; ret == 0 && i < views->count; i++)
+		ret = mk_cli_peers_open(&all.of[all.count++], &views->list[i], err);
+	ret = ret ?: add_peers(list, &all, options->words[0], err);
+	status = ret;
+	if (ret >= 0)
+		ret = mk_cli_print_list(stdout, list, options->json, columns,
+					MK_ARRAY_SIZE(columns), err);
+	for (size_t i = 0; i < all.count; i++)
+		mk_cli_peers_close(&all.of[i]);
+	return ret < 0 ? ret : status;
+}
+
+int mk_cli_peers(int argc, char **argv)
+{
+	return mk_view_main(argc, argv, show);
+}
