@@ -174,6 +174,9 @@ static void objects(const void *values, const struct mk_metric *metric, text *ou
 		[MK_KIND_NETWORK_POLICY] = "NetworkPolicy",
 		[MK_KIND_CLUSTER_POLICY] = "ClusterNetworkPolicy",
 		[MK_KIND_CHAIN] = "ServiceFunctionChain",
+		[MK_KIND_CLUSTER_PEER] = "ClusterPeer",
+		[MK_KIND_PUBLISHED_CLUSTER] = "PublishedCluster",
+		[MK_KIND_PUBLISHED_NODE] = "PublishedNode",
 	};
 
 	for (size_t i = 0; i < MK_KIND_COUNT; i++)

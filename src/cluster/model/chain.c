@@ -9,83 +9,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/time.h"
 #include "cluster/model/policy_object.h"
 
-#define PRIORITY_MAX	1000
-#define ENTRIES_MAX	16 /* peers, and ports */
-#define DNS_LABEL_CHARS 63
-#define NS_PER_S	1000000000
-
-/* ---- members --------------------------------------------------------------------------------- */
-
-/* Refuse members of @at that are not in @names. */
-static int known_members(const struct mk_json *at, const char *const names[], size_t count,
-			 struct mk_error *err)
-{
-	char expected[160] = "no such field; known are";
-
-	for (size_t i = 0; i < count; i++) {
-		strncat(expected, i > 0 ? ", " : " ", sizeof(expected) - strlen(expected) - 1);
-		strncat(expected, names[i], sizeof(expected) - strlen(expected) - 1);
-	}
-	if (!at->value)
-		return 0;
-	json_object_object_foreach(at->value, key, value)
-	{
-		const struct mk_json member = { .value = value, .parent = at, .key = key };
-		size_t i = 0;
-
-		while (i < count && strcmp(key, names[i]) != 0)
-			i++;
-		if (i == count)
-			return tree_wrong(&member, expected, err);
-	}
-	return 0;
-}
-#define KNOWN_MEMBERS(at, err, ...)                             \
-	known_members(at, (const char *const[]){ __VA_ARGS__ }, \
-		      sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *), err)
-
-/* Read one of @count @words, as its index. Absent: *@index stays. */
-static int decode_word(const struct mk_json *parent, const char *key, const char *const words[],
-		       size_t count, const char *expected, size_t *index, struct mk_error *err)
-{
-	struct mk_json at;
-	int ret = tree_member(parent, key, json_type_string, &at, err);
-
-	if (ret < 0 || !at.value)
-		return ret;
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(mk_json_string(&at), words[i]) == 0) {
-			*index = i;
-			return 0;
-		}
-	return tree_wrong(&at, expected, err);
-}
-
-/* Get the list of member @key, with at most @max entries. */
-static int decode_list(const struct mk_json *parent, const char *key, size_t max,
-		       struct mk_json *list, struct mk_error *err)
-{
-	int ret = tree_member(parent, key, json_type_array, list, err);
-	char expected[48];
-
-	if (ret < 0 || tree_length(list) <= max)
-		return ret;
-	snprintf(expected, sizeof(expected), "at most %zu entries", max);
-	return tree_wrong(list, expected, err);
-}
-
-#define DNS_LABEL "lower case letters, digits and '-', at most 63"
-static bool is_dns_label(const char *text)
-{
-	size_t length = strlen(text);
-
-	return length > 0 && length <= DNS_LABEL_CHARS &&
-	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == length && text[0] != '-' &&
-	       text[length - 1] != '-';
-}
+#define PRIORITY_MAX 1000
+#define ENTRIES_MAX  16 /* peers, and ports */
 
 /* ---- traffic --------------------------------------------------------------------------------- */
 
@@ -112,22 +39,21 @@ static int decode_peer(struct mk_texts *texts, const struct mk_json *item,
 {
 	struct mk_json block;
 	bool outside = false;
-	int ret =
-		KNOWN_MEMBERS(item, err, "outside", "ipBlock", "podSelector", "namespaceSelector");
+	int ret = TREE_KNOWN(item, err, "outside", "ipBlock", "podSelector", "namespaceSelector");
 
 	ret = ret ?: decode_outside(item, peer, &outside, err);
 	if (ret < 0 || outside)
 		return ret;
 	ret = policy_peer_decode(texts, item, peer, err);
 	ret = ret ?: tree_member(item, "ipBlock", json_type_object, &block, err);
-	return ret ?: KNOWN_MEMBERS(&block, err, "cidr", "except");
+	return ret ?: TREE_KNOWN(&block, err, "cidr", "except");
 }
 
 static int decode_peers(struct mk_texts *texts, const struct mk_json *traffic,
 			struct mk_policy_rule_object *rule, struct mk_error *err)
 {
 	struct mk_json list, item;
-	int ret = decode_list(traffic, "peers", ENTRIES_MAX, &list, err);
+	int ret = tree_list(traffic, "peers", ENTRIES_MAX, &list, err);
 
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		struct mk_policy_peer_object *peer = policy_peer_add(rule, err);
@@ -144,7 +70,7 @@ static int decode_ports(const struct mk_json *traffic, struct mk_policy_rule_obj
 			struct mk_error *err)
 {
 	struct mk_json list, item;
-	int ret = decode_list(traffic, "ports", ENTRIES_MAX, &list, err);
+	int ret = tree_list(traffic, "ports", ENTRIES_MAX, &list, err);
 
 	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
 		struct mk_policy_port_object *port = policy_port_add(rule, err);
@@ -153,7 +79,7 @@ static int decode_ports(const struct mk_json *traffic, struct mk_policy_rule_obj
 			return -ENOMEM;
 		port->valid = true;
 		ret = tree_item(&list, i, json_type_object, &item, err);
-		ret = ret ?: KNOWN_MEMBERS(&item, err, "protocol", "port", "endPort");
+		ret = ret ?: TREE_KNOWN(&item, err, "protocol", "port", "endPort");
 		ret = ret ?: tree_protocol(&item, &port->proto, err);
 		ret = ret ?: policy_port_decode(&item, port, err);
 	}
@@ -165,8 +91,8 @@ static int decode_direction(const struct mk_json *traffic, struct mk_chain *chai
 {
 	static const char *const words[] = { "Egress", "Ingress", "Both" };
 	size_t direction = MK_ARRAY_SIZE(words);
-	int ret = decode_word(traffic, "direction", words, MK_ARRAY_SIZE(words),
-			      "Egress, Ingress or Both", &direction, err);
+	int ret = tree_word(traffic, "direction", words, MK_ARRAY_SIZE(words),
+			    "Egress, Ingress or Both", &direction, err);
 
 	if (ret == 0 && direction == MK_ARRAY_SIZE(words))
 		return tree_wrong(&(struct mk_json){ .parent = traffic, .key = "direction" },
@@ -188,7 +114,7 @@ static int decode_service(struct mk_texts *texts, const struct mk_json *traffic,
 	if (ret < 0 || !at.value)
 		return ret;
 	if (!is_dns_label(mk_json_string(&at)))
-		return tree_wrong(&at, DNS_LABEL, err);
+		return tree_wrong(&at, MK_DNS_LABEL, err);
 	for (size_t i = 0; i < MK_ARRAY_SIZE(alternatives); i++) {
 		other = (struct mk_json){ .parent = traffic, .key = alternatives[i] };
 		if (json_object_object_get_ex(traffic->value, other.key, &other.value) &&
@@ -227,8 +153,8 @@ static int decode_traffic(struct mk_texts *texts, const struct mk_json *spec,
 	if (ret == 0 && !traffic.value)
 		return tree_wrong(&traffic, "podSelector and direction, or service", err);
 	ret = ret
-		      ?: KNOWN_MEMBERS(&traffic, err, "podSelector", "service", "namespaceSelector",
-				       "direction", "peers", "ports");
+		      ?: TREE_KNOWN(&traffic, err, "podSelector", "service", "namespaceSelector",
+				    "direction", "peers", "ports");
 	ret = ret ?: decode_service(texts, &traffic, chain, err);
 	if (ret == 0 && !chain->service)
 		ret = decode_selectors(texts, &traffic, chain, err)
@@ -256,7 +182,7 @@ static int decode_name(struct mk_texts *texts, const struct mk_json *item, const
 	if (ret < 0)
 		return ret;
 	if (!at.value || !is_dns_label(mk_json_string(&at)))
-		return tree_wrong(&at, DNS_LABEL, err);
+		return tree_wrong(&at, MK_DNS_LABEL, err);
 	for (size_t i = 0; i < count; i++)
 		if (strcmp(chain->functions[i].name, mk_json_string(&at)) == 0)
 			return tree_wrong(&at, "each function once", err);
@@ -294,15 +220,15 @@ static int decode_function(struct mk_texts *texts, const struct mk_json *item,
 	};
 	size_t skips = 0, drops = 0, hash_by = MK_CHAIN_BY_FLOW;
 	int64_t local_weight = MK_SFC_LOCAL_WEIGHT;
-	int ret = KNOWN_MEMBERS(item, err, "name", "whenUnavailable", "onLoss", "hashBy",
-				"localWeight", "tap");
+	int ret = TREE_KNOWN(item, err, "name", "whenUnavailable", "onLoss", "hashBy",
+			     "localWeight", "tap");
 
 	ret = ret ?: decode_tap(item, chain->has_ends, function, err);
 	ret = ret
-		      ?: decode_word(item, "whenUnavailable", unavailable, 2, "Block or Skip",
-				     &skips, err);
-	ret = ret ?: decode_word(item, "onLoss", loss, 2, "Rebalance or Drop", &drops, err);
-	ret = ret ?: decode_word(item, "hashBy", hash, 3, "Flow, Pod or Peer", &hash_by, err);
+		      ?: tree_word(item, "whenUnavailable", unavailable, 2, "Block or Skip", &skips,
+				   err);
+	ret = ret ?: tree_word(item, "onLoss", loss, 2, "Rebalance or Drop", &drops, err);
+	ret = ret ?: tree_word(item, "hashBy", hash, 3, "Flow, Pod or Peer", &hash_by, err);
 	ret = ret
 		      ?: tree_number(item, "localWeight", 1, MK_SFC_LOCAL_WEIGHT_MAX, &local_weight,
 				     err);
@@ -327,7 +253,7 @@ static int decode_functions(struct mk_texts *texts, const struct mk_json *spec,
 			    struct mk_chain *chain, struct mk_error *err)
 {
 	struct mk_json list, item;
-	int ret = decode_list(spec, "functions", MK_SFC_FUNCTIONS, &list, err);
+	int ret = tree_list(spec, "functions", MK_SFC_FUNCTIONS, &list, err);
 
 	if (ret == 0 && tree_length(&list) == 0)
 		return tree_wrong(&list, "1 to 8 functions", err);
@@ -366,7 +292,7 @@ static int decode_ends(struct mk_texts *texts, const struct mk_json *ends, struc
 		       struct mk_error *err)
 {
 	static const char *const keys[MK_SFC_SIDES] = { "inside", "outside" };
-	int ret = KNOWN_MEMBERS(ends, err, "inside", "outside");
+	int ret = TREE_KNOWN(ends, err, "inside", "outside");
 
 	for (size_t side = 0; ret == 0 && side < MK_SFC_SIDES; side++) {
 		size_t place = chain->function_count + side;
@@ -385,16 +311,13 @@ static int decode_identity(const struct mk_json *tree, const struct mk_object_id
 			   struct mk_chain *chain, struct mk_error *err)
 {
 	struct mk_json metadata;
-	const char *uid, *created;
-	int64_t unix_ns = 0;
+	const char *uid;
 	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
 
 	ret = ret ?: tree_text(&metadata, "uid", &uid, err);
-	ret = ret ?: tree_text(&metadata, "creationTimestamp", &created, err);
+	ret = ret ?: tree_created(tree, &chain->created_unix_s, err);
 	if (ret < 0)
 		return ret;
-	if (created && mk_time_parse(created, &unix_ns) == 0)
-		chain->created_unix_s = unix_ns / NS_PER_S;
 	if (uid && *uid)
 		chain->uid = strdup(uid);
 	else if (asprintf(&chain->uid, "%s/%s", id->namespace_, id->name) < 0)
@@ -412,8 +335,8 @@ int chain_decode(struct mk_texts *texts, const struct mk_json *tree, const struc
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
 	ret = ret
-		      ?: KNOWN_MEMBERS(&spec, err, "priority", "takeOpenFlows", "traffic", "ends",
-				       "functions");
+		      ?: TREE_KNOWN(&spec, err, "priority", "takeOpenFlows", "traffic", "ends",
+				    "functions");
 	ret = ret ?: decode_identity(tree, id, chain, err);
 	ret = ret ?: tree_number(&spec, "priority", 0, PRIORITY_MAX, &priority, err);
 	ret = ret ?: tree_bool(&spec, "takeOpenFlows", &takes_open_flows, err);

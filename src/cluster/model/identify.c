@@ -22,6 +22,10 @@ static const struct {
 	[MK_KIND_CLUSTER_POLICY] = { "ClusterNetworkPolicy", "policy.networking.k8s.io", "v1alpha2",
 				     false },
 	[MK_KIND_CHAIN] = { "ServiceFunctionChain", "networking.monokube.io", "v1alpha1", true },
+	[MK_KIND_CLUSTER_PEER] = { "ClusterPeer", "networking.monokube.io", "v1alpha1", false },
+	[MK_KIND_PUBLISHED_CLUSTER] = { "PublishedCluster", "networking.monokube.io", "v1alpha1",
+					true },
+	[MK_KIND_PUBLISHED_NODE] = { "PublishedNode", "networking.monokube.io", "v1alpha1", true },
 };
 
 int left_out_by_label(const struct mk_json *tree, bool *left_out, struct mk_error *err)

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/time.h"
 
-#define PATH_CHARS  160
-#define VALUE_CHARS 80
+#define PATH_CHARS	160
+#define VALUE_CHARS	80
+#define DNS_LABEL_CHARS 63
 
 #define PASSED_OVER_CHARS 400 /* some addresses; a slice may have a thousand */
 
@@ -237,4 +239,77 @@ int tree_label(const struct mk_json *object, const char *key, const char **value
 	*value = NULL;
 	ret = ret ?: tree_member(&metadata, "labels", json_type_object, &labels, err);
 	return ret < 0 ? ret : tree_text(&labels, key, value, err);
+}
+
+int tree_known(const struct mk_json *at, const char *const names[], size_t count,
+	       struct mk_error *err)
+{
+	char expected[160] = "no such field; known are";
+
+	for (size_t i = 0; i < count; i++) {
+		strncat(expected, i > 0 ? ", " : " ", sizeof(expected) - strlen(expected) - 1);
+		strncat(expected, names[i], sizeof(expected) - strlen(expected) - 1);
+	}
+	if (!at->value)
+		return 0;
+	json_object_object_foreach(at->value, key, value)
+	{
+		const struct mk_json member = { .value = value, .parent = at, .key = key };
+		size_t i = 0;
+
+		while (i < count && strcmp(key, names[i]) != 0)
+			i++;
+		if (i == count)
+			return tree_wrong(&member, expected, err);
+	}
+	return 0;
+}
+
+int tree_word(const struct mk_json *parent, const char *key, const char *const words[],
+	      size_t count, const char *expected, size_t *index, struct mk_error *err)
+{
+	struct mk_json at;
+	int ret = tree_member(parent, key, json_type_string, &at, err);
+
+	if (ret < 0 || !at.value)
+		return ret;
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(mk_json_string(&at), words[i]) == 0) {
+			*index = i;
+			return 0;
+		}
+	return tree_wrong(&at, expected, err);
+}
+
+int tree_list(const struct mk_json *parent, const char *key, size_t max, struct mk_json *list,
+	      struct mk_error *err)
+{
+	int ret = tree_member(parent, key, json_type_array, list, err);
+	char expected[48];
+
+	if (ret < 0 || tree_length(list) <= max)
+		return ret;
+	snprintf(expected, sizeof(expected), "at most %zu entries", max);
+	return tree_wrong(list, expected, err);
+}
+
+int tree_created(const struct mk_json *object, int64_t *unix_s, struct mk_error *err)
+{
+	struct mk_json metadata;
+	const char *created = NULL;
+	int64_t unix_ns = 0;
+	int ret = tree_member(object, "metadata", json_type_object, &metadata, err);
+
+	ret = ret ?: tree_text(&metadata, "creationTimestamp", &created, err);
+	*unix_s = created && mk_time_parse(created, &unix_ns) == 0 ? unix_ns / MK_NS_PER_S : 0;
+	return ret;
+}
+
+bool is_dns_label(const char *text)
+{
+	size_t length = strlen(text);
+
+	return length > 0 && length <= DNS_LABEL_CHARS &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == length && text[0] != '-' &&
+	       text[length - 1] != '-';
 }

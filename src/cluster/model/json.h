@@ -59,6 +59,27 @@ mk_must_check int pass_over(char **passed_over, const struct mk_error *why, stru
 /* Read "TCP", "UDP" or "SCTP" as IPPROTO_*; absent: TCP. */
 mk_must_check int tree_protocol(const struct mk_json *parent, uint8_t *proto, struct mk_error *err);
 
+/* Refuse members of the object at @at that are not among @names. */
+mk_must_check int tree_known(const struct mk_json *at, const char *const names[], size_t count,
+			     struct mk_error *err);
+#define TREE_KNOWN(at, err, ...)                             \
+	tree_known(at, (const char *const[]){ __VA_ARGS__ }, \
+		   sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *), err)
+
+/* Read one of @count @words, as its index. Absent: *@index stays. */
+mk_must_check int tree_word(const struct mk_json *parent, const char *key,
+			    const char *const words[], size_t count, const char *expected,
+			    size_t *index, struct mk_error *err);
+/* Get the list of member @key, with at most @max entries. */
+mk_must_check int tree_list(const struct mk_json *parent, const char *key, size_t max,
+			    struct mk_json *list, struct mk_error *err);
+/* Read metadata.creationTimestamp, in seconds; 0: none, or no time. */
+mk_must_check int tree_created(const struct mk_json *object, int64_t *unix_s, struct mk_error *err);
+
+/* A label of RFC 1123. */
+#define MK_DNS_LABEL "lower case letters, digits and '-', at most 63"
+bool is_dns_label(const char *text);
+
 /* Get the value of the label @key; NULL: absent. */
 mk_must_check int tree_label(const struct mk_json *object, const char *key, const char **value,
 			     struct mk_error *err);

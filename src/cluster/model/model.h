@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/ip.h"
 #include "cluster/model/chain.h"
+#include "cluster/model/peer.h"
 #include "cluster/model/policy.h"
 
 #define MK_OBJECT_NAME_SIZE 254 /* an RFC 1123 subdomain and a NUL */
@@ -30,6 +31,9 @@ enum mk_kind {
 	MK_KIND_NETWORK_POLICY, /* networking.k8s.io/v1 */
 	MK_KIND_CLUSTER_POLICY, /* policy.networking.k8s.io/v1alpha2 ClusterNetworkPolicy */
 	MK_KIND_CHAIN, /* networking.monokube.io/v1alpha1 ServiceFunctionChain */
+	MK_KIND_CLUSTER_PEER, /* networking.monokube.io/v1alpha1, as the next two */
+	MK_KIND_PUBLISHED_CLUSTER,
+	MK_KIND_PUBLISHED_NODE,
 	MK_KIND_COUNT
 };
 
@@ -137,6 +141,8 @@ struct mk_model_listener {
 	 * a function pod, too. */
 	void (*chain_changed)(void *ctx, const char *namespace_, const char *name);
 	void (*function_pod_changed)(void *ctx, const char *namespace_, const char *name);
+	/* One of the objects of peer.h appeared, changed or vanished. */
+	void (*peers_changed)(void *ctx);
 	void *ctx;
 };
 

@@ -52,7 +52,8 @@ struct mk_model {
 	struct set_entry *slices, *endpoints;
 	struct slice_list *slices_of;
 	struct service_cidr_entry *service_cidrs;
-	struct mk_index policy_objects[MK_KIND_COUNT]; /* of the kinds of policy.h and chain.h */
+	struct mk_index
+		policy_objects[MK_KIND_COUNT]; /* of the kinds of policy.h, chain.h and peer.h */
 	struct function_pod *function_pods; /* Pods among these */
 	const char *node_name; /* NULL: all Pods keep their UID */
 	struct mk_texts texts;
@@ -75,7 +76,7 @@ mk_must_check int model_apply_set(struct mk_model *model, const struct mk_json *
 void model_delete_set(struct mk_model *model, enum mk_kind kind, const char *namespace_,
 		      const char *name);
 
-/* Is @kind one of policy.h or chain.h? The functions below are for these kinds only. */
+/* Is @kind one of policy.h, chain.h or peer.h? The functions below are for these kinds only. */
 bool model_is_policy_object(enum mk_kind kind);
 mk_must_check int model_apply_policy_object(struct mk_model *model, const struct mk_json *tree,
 					    const struct mk_object_id *id, struct mk_error *err);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/cluster/model/policy_object.h - decode, compare and release the objects of policy.h; private
- * to this folder. As in object.h, a decode function fills a zeroed object, and the caller releases
+/* src/cluster/model/policy_object.h - decode, compare and release the objects of policy.h,
+ * chain.h and peer.h; private to this folder. As in object.h, a decode function fills a zeroed object, and the caller releases
  * what it leaves after an error. Names of objects belong to their entry of the model. */
 #ifndef MK_CLUSTER_MODEL_POLICY_OBJECT_H
 #define MK_CLUSTER_MODEL_POLICY_OBJECT_H
 
 #include "cluster/model/chain.h"
 #include "cluster/model/object.h"
+#include "cluster/model/peer.h"
 #include "cluster/model/texts.h"
 
 union policy_object {
@@ -15,6 +16,9 @@ union policy_object {
 	struct mk_network_policy network_policy;
 	struct mk_cluster_policy cluster_policy;
 	struct mk_chain chain;
+	struct mk_cluster_peer cluster_peer;
+	struct mk_published_cluster published_cluster;
+	struct mk_published_node published_node;
 };
 /* One is in each entry of the model, and most are Pods. */
 _Static_assert(sizeof(union policy_object) == sizeof(struct mk_pod_object), "size of an entry");
@@ -48,6 +52,24 @@ mk_must_check int chain_decode(struct mk_texts *texts, const struct mk_json *tre
 			       struct mk_error *err);
 bool chain_equal(const union policy_object *a, const union policy_object *b);
 void chain_release(struct mk_texts *texts, union policy_object *object);
+
+mk_must_check int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
+				      const struct mk_object_id *id, union policy_object *object,
+				      struct mk_error *err);
+bool cluster_peer_equal(const union policy_object *a, const union policy_object *b);
+void cluster_peer_release(struct mk_texts *texts, union policy_object *object);
+
+mk_must_check int published_cluster_decode(struct mk_texts *texts, const struct mk_json *tree,
+					   const struct mk_object_id *id,
+					   union policy_object *object, struct mk_error *err);
+bool published_cluster_equal(const union policy_object *a, const union policy_object *b);
+void published_cluster_release(struct mk_texts *texts, union policy_object *object);
+
+mk_must_check int published_node_decode(struct mk_texts *texts, const struct mk_json *tree,
+					const struct mk_object_id *id, union policy_object *object,
+					struct mk_error *err);
+bool published_node_equal(const union policy_object *a, const union policy_object *b);
+void published_node_release(struct mk_texts *texts, union policy_object *object);
 
 /* Return the function that @pod is a replica of, a text of the model; NULL: none. */
 const char *pod_function(const struct mk_pod_object *pod);

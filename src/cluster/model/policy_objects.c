@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The model's tables of the objects of policy.h. */
+/* The model's tables of the objects of policy.h, chain.h and peer.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +25,11 @@ static const struct {
 	[MK_KIND_CLUSTER_POLICY] = { cluster_policy_decode, cluster_policy_equal,
 				     cluster_policy_release },
 	[MK_KIND_CHAIN] = { chain_decode, chain_equal, chain_release },
+	[MK_KIND_CLUSTER_PEER] = { cluster_peer_decode, cluster_peer_equal, cluster_peer_release },
+	[MK_KIND_PUBLISHED_CLUSTER] = { published_cluster_decode, published_cluster_equal,
+					published_cluster_release },
+	[MK_KIND_PUBLISHED_NODE] = { published_node_decode, published_node_equal,
+				     published_node_release },
 };
 
 bool model_is_policy_object(enum mk_kind kind)
@@ -115,7 +120,11 @@ static void set_names(enum mk_kind kind, struct policy_entry *entry)
 	} else if (kind == MK_KIND_CHAIN) {
 		object->chain.namespace_ = namespace_;
 		object->chain.name = name;
-	} else {
+	} else if (kind == MK_KIND_CLUSTER_PEER) {
+		object->cluster_peer.name = name;
+	} else if (kind == MK_KIND_PUBLISHED_CLUSTER) {
+		object->published_cluster.name = name;
+	} else if (kind == MK_KIND_CLUSTER_POLICY) {
 		object->cluster_policy.name = name;
 	}
 }
@@ -125,6 +134,12 @@ static const char *passed_over(enum mk_kind kind, const union policy_object *obj
 	if (kind == MK_KIND_NETWORK_POLICY)
 		return object->network_policy.passed_over;
 	return kind == MK_KIND_CLUSTER_POLICY ? object->cluster_policy.passed_over : NULL;
+}
+
+static bool is_of_peers(enum mk_kind kind)
+{
+	return kind == MK_KIND_CLUSTER_PEER || kind == MK_KIND_PUBLISHED_CLUSTER ||
+	       kind == MK_KIND_PUBLISHED_NODE;
 }
 
 /* @former: the content before; NULL: the object is new. */
@@ -144,6 +159,8 @@ static void tell(const struct mk_model *model, enum mk_kind kind, const struct p
 		to->cluster_policy_changed(to->ctx, name);
 	else if (kind == MK_KIND_CHAIN && to->chain_changed)
 		to->chain_changed(to->ctx, namespace_, name);
+	else if (is_of_peers(kind) && to->peers_changed)
+		to->peers_changed(to->ctx);
 }
 
 /* ---- function pods --------------------------------------------------------------------------- */
@@ -372,6 +389,34 @@ void mk_model_each_chain(const struct mk_model *model,
 {
 	for (const struct policy_entry *entry = NULL; (entry = after(model, MK_KIND_CHAIN, entry));)
 		visit(ctx, &entry->object.chain);
+}
+
+void mk_model_each_cluster_peer(const struct mk_model *model,
+				void (*visit)(void *ctx, const struct mk_cluster_peer *peer),
+				void *ctx)
+{
+	for (const struct policy_entry *entry = NULL;
+	     (entry = after(model, MK_KIND_CLUSTER_PEER, entry));)
+		visit(ctx, &entry->object.cluster_peer);
+}
+
+void mk_model_each_published_node(const struct mk_model *model,
+				  void (*visit)(void *ctx, const struct mk_published_node *node),
+				  void *ctx)
+{
+	for (const struct policy_entry *entry = NULL;
+	     (entry = after(model, MK_KIND_PUBLISHED_NODE, entry));)
+		if (strcmp(entry->key, MK_PEERS_NAMESPACE) == 0)
+			visit(ctx, &entry->object.published_node);
+}
+
+const struct mk_published_cluster *mk_model_published_cluster(const struct mk_model *model,
+							      const char *name)
+{
+	struct policy_entry *entry =
+		find(model, MK_KIND_PUBLISHED_CLUSTER, MK_PEERS_NAMESPACE, name);
+
+	return entry ? &entry->object.published_cluster : NULL;
 }
 
 static struct mk_function_pod view_function(const struct mk_pod_object *pod)

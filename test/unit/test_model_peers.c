@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ClusterPeers, PublishedClusters and PublishedNodes in the model: what is kept, what is refused,
+ * and what the listener hears. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cluster/model/model_internal.h"
+#include "unit/model_text.h"
+#include "unit/unit.h"
+
+#define OBJECT(kind, meta, spec)                                                           \
+	"{'apiVersion': 'networking.monokube.io/v1alpha1', 'kind': '" kind "', 'metadata'" \
+	": {" meta "}, 'spec': {" spec "}}"
+#define PEER_NAMED(name, spec) OBJECT("ClusterPeer", "'name': '" name "'", spec)
+#define PEER(spec)	       PEER_NAMED("east", spec)
+#define PUBLISHED(kind, name, cluster, spec)                                                \
+	OBJECT(kind,                                                                        \
+	       "'name': '" name "', 'namespace': 'monokube-peers', 'labels': {'networking." \
+	       "monokube.io/cluster': '" cluster "'}",                                      \
+	       spec)
+#define CLUSTER(spec)	      PUBLISHED("PublishedCluster", "east", "east", "'name': 'east', " spec)
+#define WIRE		      ", 'wireVersions': [1]"
+#define HOME		      "'podCidr': '10.244.0.0/16'" WIRE
+#define NODE_OF(object, spec) PUBLISHED("PublishedNode", object, "east", spec)
+#define NODE(spec)	      NODE_OF("east.n1", "'node': 'n1', " spec)
+#define ADDRESSES	      "'addresses': ['192.168.1.1']"
+
+static struct mk_model *model;
+
+static void hear_peers(void *ctx)
+{
+	(void)ctx;
+	hear("%speers", *heard ? " " : "");
+}
+
+static void setup(void)
+{
+	model = mk_model_new();
+	ck_assert_ptr_nonnull(model);
+	mk_model_set_listener(model, &(struct mk_model_listener){ .peers_changed = hear_peers });
+	heard[0] = '\0';
+}
+
+static void teardown(void)
+{
+	mk_model_free(model);
+}
+
+static void add_ranges(struct line *line, const struct mk_cidr cidrs[MK_FAMILIES])
+{
+	char text[MK_CIDR_STRLEN];
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (cidrs[i].ip.family != AF_UNSPEC)
+			mk_line_add(line, " %s", mk_cidr_format(&cidrs[i], text));
+}
+
+static void visit_peer(void *ctx, const struct mk_cluster_peer *peer)
+{
+	mk_line_add(ctx, "peer %s", peer->name);
+	add_ranges(ctx, peer->views);
+	mk_line_add(ctx, "%s%s%s", peer->same_view ? " same" : "", peer->access_pods ? " pods" : "",
+		    peer->relayed ? " relayed" : "");
+	if (peer->via)
+		mk_line_add(ctx, " via:%s", peer->via);
+	if (peer->mtu_bytes)
+		mk_line_add(ctx, " mtu:%u", peer->mtu_bytes);
+	if (peer->created_unix_s)
+		mk_line_add(ctx, " since:%lld", (long long)peer->created_unix_s);
+}
+
+static void visit_node(void *ctx, const struct mk_published_node *node)
+{
+	char text[MK_IP_STRLEN];
+
+	mk_line_add(ctx, "node %s/%s", node->cluster, node->node);
+	add_ranges(ctx, node->pod_cidrs);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (node->addresses[i].family != AF_UNSPEC)
+			mk_line_add(ctx, " @%s", mk_ip_format(&node->addresses[i], text));
+	if (node->port)
+		mk_line_add(ctx, " port:%u", node->port);
+}
+
+/* All that the model knows. */
+static void summarize(struct line *line)
+{
+	const struct mk_published_cluster *cluster = mk_model_published_cluster(model, "east");
+
+	*line = (struct line){ 0 };
+	mk_model_each_cluster_peer(model, visit_peer, line);
+	mk_model_each_published_node(model, visit_node, line);
+	if (!cluster)
+		return;
+	mk_line_add(line, "cluster %s %u", cluster->name, cluster->number);
+	add_ranges(line, cluster->pod_cidrs);
+	mk_line_add(line, "%s", cluster->speaks_wire ? "" : " mute");
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *object, *expected;
+} good[] = {
+	{ "a peer without fields", PEER(""), "peer east" },
+	{ "a peer with defaults",
+	  PEER("'podCidr': '', 'via': '', 'access': 'None', 'relay': false, 'mtu': 0"),
+	  "peer east" },
+	{ "a peer with all fields",
+	  OBJECT("ClusterPeer", "'name': 'east', 'creationTimestamp': '2001-09-09T01:46:40Z'",
+		 "'podCidr': '240.0.3.9/16', 'via': 'hub', 'access': 'Pods', 'relay': true, "
+		 "'mtu': 1400"),
+	  "peer east 240.0.0.0/16 pods relayed via:hub mtu:1400 since:1000000000" },
+	{ "views of both families", PEER("'podCidr': 'fd00:aaaa::/48,240.0.0.0/16'"),
+	  "peer east 240.0.0.0/16 fd00:aaaa::/48" },
+	{ "the same range", PEER("'podCidr': 'Same'"), "peer east same" },
+	{ "a cluster", CLUSTER(HOME), "cluster east 0 10.244.0.0/16" },
+	{ "a cluster with a number, ranges of both families and more versions",
+	  CLUSTER("'number': 16777215, 'podCidr': '10.244.0.0/16,fd00::/48', 'wireVersions': [2, 1]"),
+	  "cluster east 16777215 10.244.0.0/16 fd00::/48" },
+	{ "a cluster with another version of the wire",
+	  CLUSTER("'podCidr': '10.244.0.0/16', 'wireVersions': [2]"),
+	  "cluster east 0 10.244.0.0/16 mute" },
+	{ "a node", NODE(ADDRESSES), "node east/n1 @192.168.1.1" },
+	{ "a node with all fields",
+	  NODE("'podCidrs': ['fd00:0:0:1::/64', '10.244.1.0/24'], 'addresses': ['192.168.1.1', "
+	       "'192.168.1.2', '2001:db8::1'], 'port': 8472"),
+	  "node east/n1 10.244.1.0/24 fd00:0:0:1::/64 @192.168.1.1 @2001:db8::1 port:8472" },
+	{ "a node whose name has dots",
+	  NODE_OF("east.n1.example", "'node': 'n1.example', " ADDRESSES),
+	  "node east/n1.example @192.168.1.1" },
+	{ "a node in another namespace",
+	  OBJECT("PublishedNode",
+		 "'name': 'east.n1', 'namespace': 'x', 'labels': {'networking.monokube.io/cluster':"
+		 " 'east'}",
+		 "'node': 'n1', " ADDRESSES),
+	  "" },
+	{ "a cluster in another namespace",
+	  OBJECT("PublishedCluster",
+		 "'name': 'east', 'labels': {'networking.monokube.io/cluster': 'east'}",
+		 "'name': 'east', " HOME),
+	  "" },
+};
+
+static void delete_all(void)
+{
+	static const char *const namespaces[] = { "monokube-peers", "x", "default" };
+
+	mk_model_delete(model, MK_KIND_CLUSTER_PEER, "", "east");
+	for (size_t i = 0; i < MK_ARRAY_SIZE(namespaces); i++) {
+		mk_model_delete(model, MK_KIND_PUBLISHED_CLUSTER, namespaces[i], "east");
+		mk_model_delete(model, MK_KIND_PUBLISHED_NODE, namespaces[i], "east.n1");
+		mk_model_delete(model, MK_KIND_PUBLISHED_NODE, namespaces[i], "east.n1.example");
+	}
+}
+
+START_TEST(test_good)
+{
+	struct line line;
+
+	apply_good_text(model, good[_i].object);
+	ck_assert_str_eq(heard, "peers");
+	apply_good_text(model, good[_i].object);
+	ck_assert_str_eq(heard, "peers");
+	summarize(&line);
+	ck_assert_msg(strcmp(line.text, good[_i].expected) == 0, "%s: got \"%s\", expected \"%s\"",
+		      good[_i].name, line.text, good[_i].expected);
+	delete_all();
+	ck_assert_str_eq(heard, "peers peers");
+	summarize(&line);
+	ck_assert_str_eq(line.text, "");
+	ck_assert_msg(texts_count(&model->texts) == 0, "%s: texts stay", good[_i].name);
+}
+END_TEST
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static const struct {
+	const char *object, *error;
+} bad[] = {
+	{ PEER_NAMED("a.b", ""), "ClusterPeer a.b: metadata.name: value \"a.b\", expected the "
+				 "clusterName of the peer: lower case letters" },
+	{ PEER("'secretName': 'x'"), "spec.secretName: value \"x\", expected no such field; known "
+				     "are podCidr, via, access, relay, mtu" },
+	{ PEER("'podCidr': 'same'"), "spec.podCidr: value \"same\", expected Same, or an IPv4" },
+	{ PEER("'podCidr': '240.0.0.0'"), "spec.podCidr: value \"240.0.0.0\", expected Same, or" },
+	{ PEER("'podCidr': '240.0.0.0/7'"), "spec.podCidr: value \"240.0.0.0/7\", expected Same" },
+	{ PEER("'podCidr': '240.0.0.0/31'"), "spec.podCidr: value \"240.0.0.0/31\", expected" },
+	{ PEER("'podCidr': 'fd00::/15'"), "spec.podCidr: value \"fd00::/15\", expected" },
+	{ PEER("'podCidr': 'fd00::/127'"), "spec.podCidr: value \"fd00::/127\", expected" },
+	{ PEER("'podCidr': '240.0.0.0/16,241.0.0.0/16'"), "spec.podCidr: value \"240.0.0.0/16," },
+	{ PEER("'podCidr': '240.0.0.0/16,'"), "spec.podCidr: value \"240.0.0.0/16,\", expected" },
+	{ PEER("'podCidr': ['240.0.0.0/16']"), "spec.podCidr: value a list, expected a text" },
+	{ PEER("'via': 'east'"), "spec.via: value \"east\", expected the name of another" },
+	{ PEER("'via': 'a.b'"), "spec.via: value \"a.b\", expected the name of another" },
+	{ PEER("'access': 'Exports'"), "spec.access: value \"Exports\", expected Pods or None" },
+	{ PEER("'relay': 'yes'"), "spec.relay: value \"yes\", expected" },
+	{ PEER("'mtu': 1279"), "spec.mtu: value 1279, expected 0 or a number from 1280 to 65535" },
+	{ PEER("'mtu': 65536"), "spec.mtu: value 65536, expected" },
+	{ PEER("'mtu': -1"), "spec.mtu: value -1, expected" },
+	{ OBJECT("PublishedCluster", "'name': 'east'", "'name': 'east', " HOME),
+	  "metadata.labels: label networking.monokube.io/cluster is '', expected the name" },
+	{ PUBLISHED("PublishedCluster", "west", "east", "'name': 'east', " HOME),
+	  "metadata.name: value \"west\", expected 'east', as its label says" },
+	{ PUBLISHED("PublishedCluster", "east", "east", "'name': 'west', " HOME),
+	  "spec.name: value \"west\", expected 'east', as its label says" },
+	{ PUBLISHED("PublishedCluster", "east", "east", HOME),
+	  "spec.name is missing, expected 'east', as its label says" },
+	{ PUBLISHED("PublishedCluster", "east", "a.b", HOME),
+	  "label networking.monokube.io/cluster is 'a.b', expected the name of the cluster" },
+	{ CLUSTER("'number': 16777216, " HOME), "spec.number: value 16777216, expected" },
+	{ CLUSTER("'wireVersions': [1]"), "spec.podCidr is missing, expected an IPv4 range" },
+	{ CLUSTER("'podCidr': ''" WIRE), "spec.podCidr: value \"\", expected an IPv4 range" },
+	{ CLUSTER("'podCidr': 'Same'" WIRE), "spec.podCidr: value \"Same\", expected an IPv4" },
+	{ CLUSTER("'podCidr': '10.244.0.0/16'"), "spec.wireVersions is missing, expected the" },
+	{ CLUSTER("'podCidr': '10.244.0.0/16', 'wireVersions': []"),
+	  "spec.wireVersions: value a list, expected the versions" },
+	{ CLUSTER("'podCidr': '10.244.0.0/16', 'wireVersions': ['1']"),
+	  "spec.wireVersions[0]: value \"1\", expected" },
+	{ CLUSTER("'vtepCidr': '10.18.0.0/16', " HOME), "spec.vtepCidr: value \"10.18.0.0/16\", "
+							"expected no such field; known are name" },
+	{ NODE_OF("east.n2", "'node': 'n1', " ADDRESSES),
+	  "metadata.name: value \"east.n2\", expected 'east.n1', which is CLUSTER.NODE" },
+	{ NODE_OF("east.n1", ADDRESSES), "spec.node is missing, expected the name of a node" },
+	{ NODE_OF("east.n1", "'node': 'N1', " ADDRESSES), "spec.node: value \"N1\", expected the" },
+	{ NODE("'port': 8472"), "spec.addresses is missing, expected 1 to 16 addresses" },
+	{ NODE("'addresses': []"), "spec.addresses: value a list, expected 1 to 16 addresses" },
+	{ NODE("'addresses': ['127.0.0.1']"), "spec.addresses[0]: value \"127.0.0.1\", expected" },
+	{ NODE("'addresses': ['224.0.0.1']"), "spec.addresses[0]: value \"224.0.0.1\", expected" },
+	{ NODE("'addresses': ['fe80::1']"), "spec.addresses[0]: value \"fe80::1\", expected" },
+	{ NODE("'addresses': ['192.168.1.1', 'n1']"), "spec.addresses[1]: value \"n1\", expected" },
+	{ NODE(ADDRESSES ", 'port': 0"), "spec.port: value 0, expected" },
+	{ NODE(ADDRESSES ", 'port': 65536"), "spec.port: value 65536, expected" },
+	{ NODE(ADDRESSES ", 'podCidrs': ['10.244.1.0']"),
+	  "spec.podCidrs[0]: value \"10.244.1.0\", expected a range such as 10.244.1.0/24" },
+	{ NODE(ADDRESSES ", 'podCidrs': ['10.244.1.0/24', '10.244.2.0/24']"),
+	  "spec.podCidrs[1]: value \"10.244.2.0/24\", expected a range such as" },
+	{ NODE(ADDRESSES ", 'podCidrs': ['10.244.1.0/24', 'fd00::/64', '10.244.2.0/24']"),
+	  "spec.podCidrs: value a list, expected at most 2 entries" },
+};
+
+/* The last good version stays in force. */
+START_TEST(test_bad)
+{
+	struct line before, after;
+	struct mk_error err = { 0 };
+	size_t texts;
+
+	apply_good_text(model, PEER("'podCidr': 'Same', 'via': 'hub'"));
+	apply_good_text(model, CLUSTER(HOME));
+	apply_good_text(model, NODE(ADDRESSES));
+	summarize(&before);
+	texts = texts_count(&model->texts);
+	heard[0] = '\0';
+	ck_assert_int_lt(apply_text(model, bad[_i].object, &err), 0);
+	ck_assert_msg(strstr(err.text, bad[_i].error), "got \"%s\", expected \"%s\"", err.text,
+		      bad[_i].error);
+	summarize(&after);
+	ck_assert_str_eq(before.text, after.text);
+	ck_assert_str_eq(heard, "");
+	ck_assert_uint_eq(texts_count(&model->texts), texts);
+}
+END_TEST
+
+/* ---- what the listener hears ----------------------------------------------------------------- */
+
+/* Each is a change of the object before it. */
+static const char *const changes[] = {
+	PEER(""),
+	PEER("'podCidr': 'Same'"),
+	PEER("'podCidr': '240.0.0.0/16'"),
+	PEER("'podCidr': '241.0.0.0/16'"),
+	PEER("'podCidr': '241.0.0.0/16', 'via': 'hub'"),
+	PEER("'podCidr': '241.0.0.0/16', 'via': 'hub', 'access': 'Pods'"),
+	PEER("'podCidr': '241.0.0.0/16', 'via': 'hub', 'relay': true"),
+	PEER("'podCidr': '241.0.0.0/16', 'via': 'hub', 'relay': true, 'mtu': 1400"),
+	OBJECT("ClusterPeer", "'name': 'east', 'creationTimestamp': '2001-09-09T01:46:40Z'",
+	       "'podCidr': '241.0.0.0/16', 'via': 'hub', 'relay': true, 'mtu': 1400"),
+	CLUSTER(HOME),
+	CLUSTER("'number': 1, " HOME),
+	CLUSTER("'number': 1, 'podCidr': '10.245.0.0/16'" WIRE),
+	CLUSTER("'number': 1, 'podCidr': '10.245.0.0/16', 'wireVersions': [2]"),
+	NODE(ADDRESSES),
+	NODE(ADDRESSES ", 'port': 1"),
+	NODE(ADDRESSES ", 'port': 1, 'podCidrs': ['10.244.1.0/24']"),
+	NODE("'addresses': ['192.168.1.2'], 'port': 1, 'podCidrs': ['10.244.1.0/24']"),
+};
+
+START_TEST(test_changes)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(changes); i++) {
+		heard[0] = '\0';
+		apply_good_text(model, changes[i]);
+		ck_assert_msg(strcmp(heard, "peers") == 0, "change %zu: heard \"%s\"", i, heard);
+		apply_good_text(model, changes[i]);
+		ck_assert_msg(strcmp(heard, "peers") == 0, "change %zu twice: \"%s\"", i, heard);
+	}
+}
+END_TEST
+
+UNIT_SUITE("peers in the model")
+{
+	TCase *tcase = unit_case(suite, "model_peers", setup, teardown);
+
+	tcase_add_loop_test(tcase, test_good, 0, (int)MK_ARRAY_SIZE(good));
+	tcase_add_loop_test(tcase, test_bad, 0, (int)MK_ARRAY_SIZE(bad));
+	tcase_add_test(tcase, test_changes);
+}
