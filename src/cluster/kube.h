@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cluster/kube.h - follow an API server: put its Nodes, Services, EndpointSlices and
  * ServiceCIDRs into the model, and report this node's condition and Events. The objects of network
- * policies are followed while they are wanted. The counterpart of cluster_dir.h. */
+ * policies and of other clusters are followed while they are wanted. The counterpart of cluster_dir.h. */
 #ifndef MK_CLUSTER_KUBE_H
 #define MK_CLUSTER_KUBE_H
 
@@ -46,9 +46,11 @@ void kube_stop(struct mk_kube *kube);
 void kube_want_policies(struct mk_kube *kube, bool wanted);
 void kube_want_pods(struct mk_kube *kube, enum mk_source_pods pods);
 void kube_want_functions(struct mk_kube *kube, bool wanted);
+void kube_want_peers(struct mk_kube *kube, bool wanted);
 bool kube_policies_listed(const struct mk_kube *kube);
 bool kube_pods_listed(const struct mk_kube *kube);
 bool kube_functions_listed(const struct mk_kube *kube);
+bool kube_peers_listed(const struct mk_kube *kube);
 
 /* The datapath is ready: keep the Node's condition NetworkUnavailable False from now on. */
 void kube_ready(struct mk_kube *kube);

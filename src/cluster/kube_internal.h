@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cluster/kube_internal.h - shared by kube.c, which follows what is always followed,
- * kube_policies.c, which follows what network policies and service function chains need, and
- * kube_chains.c, which writes the status of chains. */
+ * kube_policies.c, which follows what network policies, service function chains and other clusters
+ * need, and kube_chains.c, which writes the status of chains. */
 #ifndef MK_CLUSTER_KUBE_INTERNAL_H
 #define MK_CLUSTER_KUBE_INTERNAL_H
 
@@ -26,7 +26,8 @@ struct mk_kube {
 	mk_listed_fn *listed;
 	void *ctx;
 	bool told; /* listed() was called */
-	bool want_policies, want_functions, told_policies, told_pods, told_functions;
+	bool want_policies, want_functions, want_peers;
+	bool told_policies, told_pods, told_functions, told_peers;
 	enum mk_source_pods want_pods;
 	uv_timer_t later; /* runs what must not run within libcurl */
 };
@@ -40,7 +41,7 @@ bool kube_other_has_pod(const struct mk_kube *kube, const struct mk_resource *re
 /* Do the function pods have this Pod of @resource, another one? They are read with more members. */
 bool kube_is_function_pod(const struct mk_kube *kube, const struct mk_resource *resource,
 			  const char *namespace_, const char *name);
-/* Has more been read of what policies and chains need than was reported? */
+/* Has more been read of what policies, chains and other clusters need than was reported? */
 bool kube_policies_news(struct mk_kube *kube);
 
 struct kube_chains *kube_chains_new(struct mk_kube *kube, struct mk_error *err); /* NULL: error */

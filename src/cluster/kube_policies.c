@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Follow what network policies and service function chains need, while it is wanted: all policies
- * and chains, Namespaces, the Pods of this node, the Pods of the cluster, and those of functions. A
- * Pod may be in all three lists; the one with its later version counts. But of a function pod only
+/* Follow what network policies, service function chains and other clusters need, while it is
+ * wanted: all policies and chains, Namespaces, the Pods of this node, the Pods of the cluster, those
+ * of functions, ClusterPeers and what these have published. A Pod may be in all three lists; the one with its later version counts. But of a function pod only
  * the third list has all that matters. */
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -45,6 +45,15 @@ void kube_want_functions(struct mk_kube *kube, bool wanted)
 	kube->told_functions &= kube_functions_listed(kube);
 }
 
+void kube_want_peers(struct mk_kube *kube, bool wanted)
+{
+	kube->want_peers = wanted;
+	set_wanted(kube, MK_RESOURCE_CLUSTER_PEERS, wanted);
+	set_wanted(kube, MK_RESOURCE_PUBLISHED_CLUSTERS, wanted);
+	set_wanted(kube, MK_RESOURCE_PUBLISHED_NODES, wanted);
+	kube->told_peers &= kube_peers_listed(kube);
+}
+
 bool kube_policies_listed(const struct mk_kube *kube)
 {
 	return !kube->want_policies ||
@@ -66,17 +75,26 @@ bool kube_functions_listed(const struct mk_kube *kube)
 	return !kube->want_functions || kube->settled[MK_RESOURCE_FUNCTION_PODS];
 }
 
+bool kube_peers_listed(const struct mk_kube *kube)
+{
+	return !kube->want_peers || (kube->settled[MK_RESOURCE_CLUSTER_PEERS] &&
+				     kube->settled[MK_RESOURCE_PUBLISHED_CLUSTERS] &&
+				     kube->settled[MK_RESOURCE_PUBLISHED_NODES]);
+}
+
 bool kube_policies_news(struct mk_kube *kube)
 {
 	bool functions = kube->want_functions && kube_functions_listed(kube);
 	bool policies = kube->want_policies && kube_policies_listed(kube);
 	bool pods = kube->want_pods != MK_SOURCE_NO_PODS && kube_pods_listed(kube);
+	bool peers = kube->want_peers && kube_peers_listed(kube);
 	bool news = (policies && !kube->told_policies) || (pods && !kube->told_pods) ||
-		    (functions && !kube->told_functions);
+		    (functions && !kube->told_functions) || (peers && !kube->told_peers);
 
 	kube->told_policies = policies;
 	kube->told_pods = pods;
 	kube->told_functions = functions;
+	kube->told_peers = peers;
 	return news;
 }
 

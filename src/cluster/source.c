@@ -131,6 +131,12 @@ void mk_source_want_functions(struct mk_source *source, bool wanted)
 		kube_want_functions(source->kube, wanted);
 }
 
+void mk_source_want_peers(struct mk_source *source, bool wanted)
+{
+	if (source->kube)
+		kube_want_peers(source->kube, wanted);
+}
+
 bool mk_source_policies_listed(const struct mk_source *source)
 {
 	return source->kube ? kube_policies_listed(source->kube)
@@ -145,6 +151,12 @@ bool mk_source_pods_listed(const struct mk_source *source)
 bool mk_source_functions_listed(const struct mk_source *source)
 {
 	return source->kube ? kube_functions_listed(source->kube)
+			    : mk_cluster_dir_complete(source->dir);
+}
+
+bool mk_source_peers_listed(const struct mk_source *source)
+{
+	return source->kube ? kube_peers_listed(source->kube)
 			    : mk_cluster_dir_complete(source->dir);
 }
 

@@ -43,20 +43,22 @@ enum mk_source_pods {
 };
 
 /* Follow NetworkPolicies, ClusterNetworkPolicies and ServiceFunctionChains, and Pods, and function
- * pods of all nodes, or no longer: then their objects vanish from the model. Nothing is followed
+ * pods of all nodes, and ClusterPeers with what these have published, or no longer: then their objects vanish from the model. Nothing is followed
  * before the first call. Do not call them within the model's listener. When all that is wanted has
  * been read, @listed of mk_source_start() is called again, once. A directory always has all
  * objects. */
 void mk_source_want_policies(struct mk_source *source, bool wanted);
 void mk_source_want_pods(struct mk_source *source, enum mk_source_pods pods);
 void mk_source_want_functions(struct mk_source *source, bool wanted);
+void mk_source_want_peers(struct mk_source *source, bool wanted);
 
 /* Has all that is wanted been read? false: the server refuses it, or the list is not complete yet.
- * A cluster without the resource ClusterNetworkPolicies or ServiceFunctionChains has none of
- * them. */
+ * A cluster without the resource ClusterNetworkPolicies, ServiceFunctionChains, ClusterPeers,
+ * PublishedClusters or PublishedNodes has none of them. */
 bool mk_source_policies_listed(const struct mk_source *source);
 bool mk_source_pods_listed(const struct mk_source *source);
 bool mk_source_functions_listed(const struct mk_source *source);
+bool mk_source_peers_listed(const struct mk_source *source);
 
 /* This node's network works: pods may come. */
 void mk_source_ready(struct mk_source *source);

@@ -37,6 +37,10 @@ static const char *const unused_of_policies[] = { "metadata.managedFields", "met
 /* The status is compared with the one that it should be. */
 static const char *const unused_of_chains[] = { "metadata.managedFields", "metadata.annotations",
 						"metadata.labels", NULL };
+static const char *const unused_of_peers[] = { "metadata.managedFields", "metadata.annotations",
+					       "metadata.labels", "status", NULL };
+static const char *const unused_of_published[] = { "metadata.managedFields", "metadata.annotations",
+						   "status", NULL };
 static const char *const kept_of_namespaces[] = {
 	"apiVersion",	     "kind",	"metadata.resourceVersion",
 	"metadata.continue", "items",	"code",
@@ -66,6 +70,8 @@ static const char *const kept_of_function_pods[] = {
 /* A server before 1.28 does not know the first term. */
 #define RUNNING "status.podIP!=,status.phase!=Succeeded,status.phase!=Failed"
 #define REMEDY	"apply monokube's manifest again, its ClusterRole allows it"
+
+#define OF_PEERS "/apis/networking.monokube.io/v1alpha1/namespaces/" MK_PEERS_NAMESPACE "/"
 
 static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
 	[MK_RESOURCE_NODES] = {
@@ -183,6 +189,36 @@ static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
 		.remedy = REMEDY,
 		.model_kind = MK_KIND_POD,
 		.kept = kept_of_function_pods,
+	},
+	[MK_RESOURCE_CLUSTER_PEERS] = {
+		.name = "ClusterPeers",
+		.api_version = "networking.monokube.io/v1alpha1",
+		.kind = "ClusterPeer",
+		.path = "/apis/networking.monokube.io/v1alpha1/clusterpeers",
+		.model_kind = MK_KIND_CLUSTER_PEER,
+		.optional = true,
+		.custom = true,
+		.unused = unused_of_peers,
+	},
+	[MK_RESOURCE_PUBLISHED_CLUSTERS] = {
+		.name = "PublishedClusters",
+		.api_version = "networking.monokube.io/v1alpha1",
+		.kind = "PublishedCluster",
+		.path = OF_PEERS "publishedclusters",
+		.model_kind = MK_KIND_PUBLISHED_CLUSTER,
+		.optional = true,
+		.custom = true,
+		.unused = unused_of_published,
+	},
+	[MK_RESOURCE_PUBLISHED_NODES] = {
+		.name = "PublishedNodes",
+		.api_version = "networking.monokube.io/v1alpha1",
+		.kind = "PublishedNode",
+		.path = OF_PEERS "publishednodes",
+		.model_kind = MK_KIND_PUBLISHED_NODE,
+		.optional = true,
+		.custom = true,
+		.unused = unused_of_published,
 	},
 };
 

@@ -22,13 +22,17 @@ enum mk_resource_id {
 	MK_RESOURCE_OWN_PODS, /* of this node */
 	MK_RESOURCE_PODS, /* of the cluster, with an address of their own, not finished */
 	MK_RESOURCE_FUNCTION_PODS, /* of the cluster, only with the label of a function */
+	/* Those of other clusters, which are followed while they are wanted. */
+	MK_RESOURCE_CLUSTER_PEERS,
+	MK_RESOURCE_PUBLISHED_CLUSTERS,
+	MK_RESOURCE_PUBLISHED_NODES,
 	MK_RESOURCE_COUNT
 };
 
 struct mk_resource {
 	const char *name; /* for messages */
 	const char *api_version, *kind;
-	const char *path; /* of the collection in all namespaces */
+	const char *path; /* of the collection, in all namespaces or in the one that counts */
 	const char *label_selector; /* NULL: all */
 	const char *field_selector; /* NULL: all */
 	const char *older_field_selector; /* for a server that does not know all those fields */
