@@ -1,28 +1,302 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* bpf/cluster.bpf.c - packets to and from other clusters (clusters.h). */
-#include "chain.h"
+/* bpf/cluster.bpf.c - packets to and from other clusters (clusters.h). Clusters may have equal pod
+ * ranges. A packet between clusters has home addresses, and the numbers of both clusters in the MAC
+ * addresses of its frame.
+ *
+ * `cluster_out` follows the router: the destination, a view, becomes the home address. `cluster_in`
+ * is at mkpeer: the source, a home address, becomes the view, and `ilb_cluster` goes on. A packet
+ * for a third cluster is passed on as it is. */
+#include "account.h"
+#include "cluster.h"
+#include "deliver.h"
 #include "fragment.h"
+#include "icmp_error.h"
+#include "rewrite.h"
 
+/* ---- translation ----------------------------------------------------------------------------- */
+
+/* Replace the prefix of @addr by that of @net. */
+static __always_inline void move_into(struct mk_addr *addr, const struct mk_addr *net,
+				      const struct mk_addr *mask)
+{
+	for (int i = 0; i < MK_ADDR_WORDS; i++)
+		addr->word[i] = (addr->word[i] & ~mask->word[i]) | net->word[i];
+}
+
+/* Translate an ICMP error with the packet that it quotes, which has travelled the other way: the
+ * quoted source is this packet's destination, or the reverse. Returns MK_GO_ON or a drop reason. */
+static __always_inline int translate_error(struct __sk_buff *skb, struct packet *pkt,
+					   const struct mk_cluster *cluster, int is_out,
+					   __u8 *flags)
+{
+	struct scratch *room = scratch_of_this_cpu();
+	struct mk_addr *quoted, *end;
+
+	if (!room || packet_inner(skb, pkt, &room->inner))
+		return MK_DROP_TRUNCATED;
+	room->inner_to = room->inner.tuple;
+	room->outer = pkt->tuple;
+	end = is_out ? &room->outer.daddr : &room->outer.saddr;
+	quoted = is_out ? &room->inner_to.saddr : &room->inner_to.daddr;
+	if (mk_addr_in(quoted, is_out ? &cluster->view : &cluster->home, &cluster->mask))
+		move_into(quoted, is_out ? &cluster->home : &cluster->view, &cluster->mask);
+	move_into(end, is_out ? &cluster->home : &cluster->view, &cluster->mask);
+	return rewrite_icmp_error(skb, pkt, &room->inner, &room->inner_to, &room->outer, flags)
+		       ? MK_DROP_REWRITE_FAILED
+		       : MK_GO_ON;
+}
+
+/* Translate the destination of a packet to @cluster, or the source of a packet from it. Returns
+ * MK_GO_ON or a drop reason. */
+static __always_inline int translate(struct __sk_buff *skb, struct packet *pkt,
+				     const struct mk_cluster *cluster, int is_out)
+{
+	struct mk_tuple to = pkt->tuple;
+	__u8 flags = 0;
+
+	if (pkt->l4 == MK_L4_ICMP_ERROR)
+		return translate_error(skb, pkt, cluster, is_out, &flags);
+	move_into(is_out ? &to.daddr : &to.saddr, is_out ? &cluster->home : &cluster->view,
+		  &cluster->mask);
+	return rewrite(skb, pkt, &to, &flags);
+}
+
+/* ---- the way --------------------------------------------------------------------------------- */
+
+/* Choose the node that gets a packet to @home, an address of @cluster: the node that has it, as far
+ * as this is known, otherwise one by a hash of the addresses. All fragments of a packet go the same
+ * way. Returns 0 with *@hop, or -1. */
+static __always_inline int choose_hop(const struct mk_cluster *cluster,
+				      const struct mk_tuple *tuple, const struct mk_addr *home,
+				      __u32 *hop)
+{
+	struct mk_cluster_node_key key = { .cluster = cluster->via };
+	const __u32 *found = NULL;
+	__u32 hash;
+
+	if (cluster->host_bits) {
+		key.index = mk_node_number(home, &cluster->mask,
+					   cluster->host_bits & (MK_ADDR_BITS - 1));
+		found = bpf_map_lookup_elem(&cluster_nodes, &key);
+	}
+	if (!found && cluster->hop_count) {
+		hash = hash_finish(addr_hash(&tuple->saddr) * 0x9e3779b1 ^ addr_hash(home));
+		key.index = MK_CLUSTER_BY_INDEX | hash % cluster->hop_count;
+		found = bpf_map_lookup_elem(&cluster_nodes, &key);
+	}
+	if (!found)
+		return -1;
+	*hop = *found;
+	return 0;
+}
+
+static __always_inline void set_number(__u8 bytes[3], __u32 number)
+{
+	bytes[0] = (__u8)(number >> 16);
+	bytes[1] = (__u8)(number >> 8);
+	bytes[2] = (__u8)number;
+}
+
+/* The next frame of a packet: between which clusters, to which node. */
+struct next_frame {
+	__u32 from, to, hop;
+};
+
+/* Send the packet by mkpeer. */
+static __always_inline int send_to_peer(struct __sk_buff *skb, struct chain_ctx *ctx,
+					const struct packet *pkt, const struct next_frame *next)
+{
+	struct mk_cluster_source source = { .local = MK_CLUSTER_MAC_LOCAL,
+					    .version = MK_CLUSTER_WIRE };
+	struct mk_cluster_dest dest = { .local = MK_CLUSTER_MAC_LOCAL };
+	struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
+	const __u32 zero = 0;
+	const struct mk_links *found = bpf_map_lookup_elem(&links, &zero);
+
+	if (!found || !found->cluster_ifindex)
+		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
+	if (!eth)
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	set_number(source.cluster, next->from);
+	set_number(dest.cluster, next->to);
+	dest.hop[0] = (__u8)(next->hop >> 8);
+	dest.hop[1] = (__u8)next->hop;
+	set_macs(eth, (const __u8 *)&source, (const __u8 *)&dest);
+	return bpf_redirect(found->cluster_ifindex, 0);
+}
+
+enum count_direction { COUNT_SENT, COUNT_RECEIVED };
+
+static __always_inline void count(const struct __sk_buff *skb, const struct packet *pkt,
+				  __u32 number, enum count_direction direction)
+{
+	struct mk_cluster_counters *counters = bpf_map_lookup_elem(&cluster_counters, &number);
+	struct wire_count wire = wire_count(skb, pkt);
+
+	if (!counters)
+		return;
+	counters->packets[direction] += wire.packets;
+	counters->bytes[direction] += wire.bytes - wire.packets * MK_L3_OFF;
+}
+
+/* Check what a router checks. An IPv4 packet without DF is fragmented as part of its carrier.
+ * Returns MK_GO_ON, or the verdict. */
+static __always_inline int route_checked(struct __sk_buff *skb, struct chain_ctx *ctx,
+					 const struct packet *pkt, __u16 mtu_bytes)
+{
+	struct frame frame;
+
+	if (frame_of(skb, &frame))
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	if (wire_bytes(skb, pkt) > mtu_bytes &&
+	    !(MK_CARRIERS_FRAGMENT && ip_may_fragment(frame.ip)))
+		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, MK_ICMP_TOO_BIG,
+				   MK_ICMP_TOO_BIG_CODE, mtu_bytes);
+	if (hop(skb, ctx, frame.ip) != MK_GO_ON)
+		return chain_error(skb, ctx, pkt, MK_DROP_TTL_EXPIRED, MK_ICMP_EXPIRED, 0, 0);
+	return MK_GO_ON;
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+/* Send an ICMP error about a packet in transit back to the packet's cluster. As a source it has the
+ * packet's destination, so it comes from that cluster. */
+static __always_inline int send_back(struct __sk_buff *skb, struct chain_ctx *ctx,
+				     const struct packet *pkt)
+{
+	const struct mk_cluster *cluster;
+	struct cluster_frame frame = { 0 };
+	struct next_frame next;
+	int ret = cluster_read_frame(skb, &frame);
+
+	if (ret != MK_GO_ON)
+		return drop(skb, ctx->hook, ret, &pkt->tuple);
+	next.from = frame.to;
+	next.to = frame.from;
+	cluster = bpf_map_lookup_elem(&clusters, &next.to);
+	if (!cluster || choose_hop(cluster, &pkt->tuple, &pkt->tuple.daddr, &next.hop))
+		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
+	return send_to_peer(skb, ctx, pkt, &next);
+}
+
+/* May the packet be sent to another cluster? Only pods' packets are: the host's addresses mean
+ * another host there. */
+static __always_inline int may_leave(const struct chain_ctx *ctx, const struct packet *pkt)
+{
+	return ctx->hook != MK_HOOK_HOST && is_pod_range(&pkt->tuple.saddr);
+}
+
+static __always_inline int to_cluster(struct __sk_buff *skb, struct chain_ctx *ctx,
+				      struct packet *pkt, const struct mk_cluster *cluster,
+				      struct next_frame *next)
+{
+	struct mk_addr home = pkt->tuple.daddr;
+	int ret;
+
+	move_into(&home, &cluster->home, &cluster->mask);
+	if (choose_hop(cluster, &pkt->tuple, &home, &next->hop))
+		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
+	ret = route_checked(skb, ctx, pkt, cluster->mtu_bytes);
+	if (ret != MK_GO_ON)
+		return ret;
+	ret = translate(skb, pkt, cluster, 1);
+	if (ret != MK_GO_ON)
+		return drop(skb, ctx->hook, ret, &pkt->tuple);
+	count(skb, pkt, next->to, COUNT_SENT);
+	return send_to_peer(skb, ctx, pkt, next);
+}
+
+/* The router has found a route to the cluster in skb->cb[4]. */
 SEC("tc")
 int cluster_out(struct __sk_buff *skb)
 {
+	struct next_frame next = { .from = mk_node.cluster_number, .to = skb->cb[4] };
+	const struct mk_cluster *cluster;
 	struct chain_ctx ctx;
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);
 
-	return drop(skb, ctx.hook, ret == MK_GO_ON ? MK_DROP_PEER_UNKNOWN : ret, &pkt.tuple);
+	if (ret != MK_GO_ON)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	if (is_in_transit(skb, &ctx))
+		return send_back(skb, &ctx, &pkt);
+	cluster = bpf_map_lookup_elem(&clusters, &next.to);
+	if (!cluster || !mk_addr_in(&pkt.tuple.daddr, &cluster->view, &cluster->mask))
+		return drop(skb, ctx.hook, MK_DROP_PEER_UNKNOWN, &pkt.tuple);
+	if (!may_leave(&ctx, &pkt))
+		return drop(skb, ctx.hook, MK_DROP_PEER_SOURCE, &pkt.tuple);
+	return to_cluster(skb, &ctx, &pkt, cluster, &next);
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+/* Pass a packet on to another cluster. Nothing is translated. */
+static __always_inline int transit(struct __sk_buff *skb, struct chain_ctx *ctx,
+				   const struct packet *pkt, const struct cluster_frame *frame,
+				   const struct mk_cluster *source)
+{
+	struct next_frame next = { .from = frame->from, .to = frame->to };
+	const struct mk_cluster *dest = bpf_map_lookup_elem(&clusters, &next.to);
+	int ret;
+
+	if (!dest || !(source->flags & dest->flags & MK_CLUSTER_RELAYED) ||
+	    !mk_addr_in(&pkt->tuple.daddr, &dest->home, &dest->mask))
+		return drop(skb, ctx->hook, MK_DROP_PEER_TRANSIT, &pkt->tuple);
+	if (choose_hop(dest, &pkt->tuple, &pkt->tuple.daddr, &next.hop))
+		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
+	ret = route_checked(skb, ctx, pkt, dest->mtu_bytes);
+	return ret == MK_GO_ON ? send_to_peer(skb, ctx, pkt, &next) : ret;
+}
+
+/* A packet for this cluster. `ilb_cluster` reads the cluster's flags from skb->cb[4]. */
+static __always_inline int take_in(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt,
+				   __u32 number, const struct mk_cluster *source)
+{
+	int ret;
+
+	if (!is_pod_range(&pkt->tuple.daddr))
+		return drop(skb, ctx->hook, MK_DROP_PEER_DENIED, &pkt->tuple);
+	ret = fragment_gather(skb, pkt, MK_HOOK_CLUSTER);
+	if (ret < MK_GO_ON)
+		return fragment_next(skb, ctx, pkt, ret);
+	if (ret == MK_GO_ON)
+		ret = translate(skb, pkt, source, 0);
+	if (ret != MK_GO_ON)
+		return drop(skb, ctx->hook, ret, &pkt->tuple);
+	count(skb, pkt, number, COUNT_RECEIVED);
+	skb->cb[4] = source->flags;
+	return chain_next(skb, ctx, pkt, MK_PROG_ILB_CLUSTER);
 }
 
 SEC("tc")
 int cluster_in(struct __sk_buff *skb)
 {
+	struct chain_ctx ctx = { .hook = MK_HOOK_CLUSTER };
+	const struct mk_cluster *source = NULL;
+	struct cluster_frame frame = { 0 };
 	struct packet pkt;
 	int ret = packet_read(skb, &pkt);
 
 	if (ret == MK_DROP_NOT_IPV4)
 		ret = other_family_next(skb, MK_ENTRY_CLUSTER);
-	return drop(skb, MK_HOOK_CLUSTER, ret == MK_GO_ON ? MK_DROP_PEER_UNKNOWN : ret,
-		    &pkt.tuple);
+	if (ret == MK_GO_ON && is_of_link(&pkt))
+		ret = MK_DROP_NEIGHBOUR_DISCOVERY;
+	if (ret == MK_GO_ON)
+		ret = cluster_read_frame(skb, &frame);
+	if (ret == MK_GO_ON && frame.version != MK_CLUSTER_WIRE)
+		ret = MK_DROP_PEER_VERSION;
+	if (ret == MK_GO_ON) {
+		source = bpf_map_lookup_elem(&clusters, &frame.from);
+		if (!source)
+			ret = MK_DROP_PEER_UNKNOWN;
+		else if (!mk_addr_in(&pkt.tuple.saddr, &source->home, &source->mask))
+			ret = MK_DROP_PEER_SOURCE;
+	}
+	if (ret != MK_GO_ON || !source)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	if (frame.to != mk_node.cluster_number)
+		return transit(skb, &ctx, &pkt, &frame, source);
+	return take_in(skb, &ctx, &pkt, frame.from, source);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

@@ -32,16 +32,19 @@ static __always_inline void fragment_key(struct mk_fragment_key *key, const stru
 
 /* The hook in the key of a fragment's packet. A packet passes hook `function` once per function of
  * its chain, so there the device is part of it, and the frame's source: it names the function if
- * that is on another node. */
+ * that is on another node. At hook `cluster` the source names the cluster: pods of two clusters may
+ * have the same address. */
 static __always_inline __u8 fragment_hook(struct __sk_buff *skb, __u8 hook)
 {
 	const struct ethhdr *eth;
 
-	if (hook != MK_HOOK_FUNCTION)
+	if (hook != MK_HOOK_FUNCTION && hook != MK_HOOK_CLUSTER)
 		return hook;
 	eth = packet_at(skb, 0, sizeof(*eth));
 	if (!eth)
 		return 0x80;
+	if (hook == MK_HOOK_CLUSTER)
+		return 0x80 | ((eth->h_source[1] ^ eth->h_source[2] ^ eth->h_source[3]) & 0x7f);
 	return 0x80 | ((skb->ifindex ^ eth->h_source[0] ^ eth->h_source[5]) & 0x7f);
 }
 

@@ -5,6 +5,7 @@
  * opened the session. The packet then goes directly into a local pod, or to the router. */
 #include "collision.h"
 #include "chain.h"
+#include "cluster.h"
 #include "deliver.h"
 #include "fragment.h"
 #include "host_port.h"
@@ -68,6 +69,7 @@ static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *p
  * - The host forwards the flow for another network (a port mapping, containers). The state is in
  *   the host's stack, so the answers have to pass it again.
  * - Another node's host has sent it (is_of_node()).
+ * - A pod opens a flow to a cluster that may open none itself.
  * - A pod's flow has, or may get, the same answers as a Service's flow.
  * - The host's own flow has the same answers as a Service's flow. Later flows need no check here,
  *   because masquerade_host() gives Services' flows other ports. */
@@ -76,7 +78,9 @@ static __always_inline int needs_session(const struct chain_ctx *ctx, const stru
 	if (ctx->hook == MK_HOOK_OVERLAY || ctx->reverse_flags & MK_SESSION_VIA_HOST)
 		return ctx->reverse_flags;
 	if (ctx->hook == MK_HOOK_POD)
-		return pods_flow_needs_session(pkt);
+		return pods_flow_needs_session(pkt) || cluster_needs_session(pkt);
+	if (ctx->hook == MK_HOOK_CLUSTER)
+		return 0;
 	return is_first_of_tcp(pkt) && session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
@@ -115,6 +119,8 @@ static __always_inline int is_balanced(struct chain_ctx *ctx, const struct packe
 			ctx->reverse_flags = MK_SESSION_VIA_OVERLAY;
 		return 0;
 	}
+	if (ctx->hook == MK_HOOK_CLUSTER) /* its destination is a pod */
+		return 0;
 	if (ctx->hook == MK_HOOK_HOST && !is_host_address(&pkt->tuple.saddr))
 		ctx->reverse_flags = MK_SESSION_VIA_HOST;
 	if (!is_pod_range(&pkt->tuple.daddr) && service_find(&pkt->tuple, MK_SCOPE_INTERNAL) &&
@@ -130,6 +136,8 @@ static __always_inline int is_balanced(struct chain_ctx *ctx, const struct packe
 static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *ctx,
 				       struct packet *pkt, struct session_hit *hit)
 {
+	if (cluster_is_denied(skb, ctx, pkt))
+		return drop(skb, ctx->hook, MK_DROP_PEER_DENIED, &pkt->tuple);
 	if (is_balanced(ctx, pkt))
 		return open_next(skb, ctx, pkt, hit);
 	if (policy_watches(&pkt->tuple.saddr, &pkt->tuple.daddr))
@@ -152,6 +160,8 @@ static __always_inline int balance_error(struct __sk_buff *skb, struct chain_ctx
 		return follow_next(skb, ctx, pkt, &hit, MK_PROG_SFC);
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags))
 		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
+	if (!(ctx->flags & CHAIN_TRANSLATED) && cluster_is_denied(skb, ctx, pkt))
+		return drop(skb, ctx->hook, MK_DROP_PEER_DENIED, &pkt->tuple);
 	if (policy_forbids_error(ctx, pkt))
 		return drop(skb, ctx->hook, MK_DROP_POLICY_NO_FLOW, &pkt->tuple);
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
@@ -242,6 +252,7 @@ int ilb_cluster(struct __sk_buff *skb)
 
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	ctx.hook = MK_HOOK_CLUSTER; /* known to the compiler: only `cluster_in` continues here */
 	return balance(skb, &ctx, &pkt);
 }
 

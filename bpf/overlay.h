@@ -93,23 +93,25 @@ static __always_inline int may_carry_sfc(const struct carried *inner, const stru
 	return replica && is_same_mac(replica->vtep_mac, peer->vtep_mac);
 }
 
-/* May this host unpack the carrier whose UDP header is at @l4_off? @peer sent it; NULL: a stranger.
- * Packets with another VNI are for another device of this host. */
-static __always_inline int may_unpack(struct __sk_buff *skb, __u32 l4_off, int is_fragment,
-				      const struct mk_peer *peer)
+/* May the host with address @sender send @inner by the device of other clusters? The frame's source
+ * names the sender's cluster, or one that is reached by it. */
+static __always_inline int may_carry_cluster(const struct carried *inner,
+					     const struct mk_far_addr *sender)
 {
-	struct carried inner = { 0 };
+	const struct ethhdr eth = inner->eth; /* aligned */
+	const __u32 *carrier = bpf_map_lookup_elem(&cluster_carriers, sender);
+	const struct mk_cluster *cluster;
+	struct mk_cluster_source source;
+	__u32 number;
 
-	if (read_carried(skb, l4_off, is_fragment, &inner))
+	if (!carrier)
 		return 0;
-	switch (bpf_ntohl(inner.vni) >> 8) {
-	case MK_VXLAN_VNI:
-		return peer && may_carry(&inner, peer);
-	case MK_SFC_VNI:
-		return peer && may_carry_sfc(&inner, peer);
-	default:
+	__builtin_memcpy(&source, eth.h_source, sizeof(source));
+	number = mk_cluster_number_at(source.cluster);
+	if (number == *carrier)
 		return 1;
-	}
+	cluster = bpf_map_lookup_elem(&clusters, &number);
+	return cluster && cluster->via == *carrier;
 }
 
 /* Until the agent has read all Nodes, any sender's carriers pass. */
@@ -120,13 +122,46 @@ static __always_inline int nodes_are_known(void)
 	return settings && settings->peers_known;
 }
 
+/* The sender of a carrier: a node of this cluster, or another host, maybe of another cluster. */
+struct carrier_sender {
+	struct mk_far_addr addr;
+	const struct mk_peer *peer; /* NULL: no node of this cluster */
+};
+
+/* May this host unpack the carrier whose UDP header is at @l4_off? Packets with another VNI are for
+ * another device of this host. Other clusters are in tables that outlive the agent, so their
+ * carriers are always checked. */
+static __always_inline int may_unpack(struct __sk_buff *skb, __u32 l4_off, int is_fragment,
+				      const struct carrier_sender *sender)
+{
+	const struct mk_peer *peer = sender->peer;
+	struct carried inner = { 0 };
+	int known = nodes_are_known();
+
+	if (!known && !mk_node.cluster_number)
+		return 1;
+	if (read_carried(skb, l4_off, is_fragment, &inner))
+		return !known;
+	switch (bpf_ntohl(inner.vni) >> 8) {
+	case MK_VXLAN_VNI:
+		return !known || (peer && may_carry(&inner, peer));
+	case MK_SFC_VNI:
+		return !known || (peer && may_carry_sfc(&inner, peer));
+	case MK_CLUSTER_VNI:
+		return !mk_node.cluster_number || may_carry_cluster(&inner, &sender->addr);
+	default:
+		return 1;
+	}
+}
+
 /* May this host unpack the carrier @pkt? Later fragments pass, because the first one is checked. */
 static __always_inline int is_nodes_carrier(struct __sk_buff *skb, const struct packet *pkt)
 {
-	if (!nodes_are_known() || pkt->fragment == MK_LATER_FRAGMENT)
-		return 1;
-	return may_unpack(skb, pkt->l4_off, pkt->fragment,
-			  bpf_map_lookup_elem(&peers, &pkt->tuple.saddr));
+	const struct carrier_sender sender = { far_addr(&pkt->tuple.saddr),
+					       bpf_map_lookup_elem(&peers, &pkt->tuple.saddr) };
+
+	return pkt->fragment == MK_LATER_FRAGMENT ||
+	       may_unpack(skb, pkt->l4_off, pkt->fragment, &sender);
 }
 
 /* ---- over the other family ------------------------------------------------------------------- */
@@ -154,16 +189,18 @@ static __always_inline int check_far(struct __sk_buff *skb)
 {
 	struct outer_headers outer = { 0 };
 	int ret = outer_read(skb, &outer);
+	struct carrier_sender sender;
 	struct udphdr udp = { 0 };
 
 	if (ret != MK_GO_ON || !outer.l4_off)
 		return ret;
 	if (bpf_skb_load_bytes(skb, outer.l4_off, &udp, sizeof(udp)))
 		return outer.is_fragment ? MK_DROP_TRUNCATED : MK_GO_ON;
-	if (udp.dest != mk_node.vxlan_port || !nodes_are_known())
+	if (udp.dest != mk_node.vxlan_port)
 		return MK_GO_ON;
-	if (may_unpack(skb, outer.l4_off, outer.is_fragment,
-		       bpf_map_lookup_elem(&far_peers, &outer.saddr)))
+	sender.addr = outer.saddr;
+	sender.peer = bpf_map_lookup_elem(&far_peers, &outer.saddr);
+	if (may_unpack(skb, outer.l4_off, outer.is_fragment, &sender))
 		return MK_GO_ON;
 	return is_outer_for_host(skb, &outer) ? MK_DROP_OVERLAY_STRANGER : MK_GO_ON;
 }

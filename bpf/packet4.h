@@ -344,6 +344,12 @@ static __always_inline int other_family_next(struct __sk_buff *skb, enum mk_entr
 #define MK_FAR_ETH_P  ETH_P_IPV6
 #define MK_FAR_FAMILY 10 /* AF_INET6 */
 
+/* An address of this family in the form of those of both. */
+static __always_inline struct mk_far_addr far_addr(const struct mk_addr *addr)
+{
+	return (struct mk_far_addr){ { 0, 0, bpf_htonl(0xffff), addr->word[0] } };
+}
+
 /* Read the headers of an IPv6 packet up to UDP's. outer->l4_off stays 0 if it has none, or is a
  * later fragment. Returns MK_GO_ON or a drop reason. */
 static __always_inline int outer_read(struct __sk_buff *skb, struct outer_headers *outer)

@@ -383,8 +383,17 @@ static __always_inline int other_family_next(struct __sk_buff *skb, enum mk_entr
 
 /* ---- carriers of the other family ------------------------------------------------------------ */
 
-#define MK_FAR_ETH_P	    ETH_P_IP
-#define MK_FAR_FAMILY	    2 /* AF_INET */
+#define MK_FAR_ETH_P  ETH_P_IP
+#define MK_FAR_FAMILY 2 /* AF_INET */
+
+/* An address of this family in the form of those of both. */
+static __always_inline struct mk_far_addr far_addr(const struct mk_addr *addr)
+{
+	struct mk_far_addr far;
+
+	__builtin_memcpy(&far, addr, sizeof(far));
+	return far;
+}
 #define MK_IPV4_OFFSET_MASK 0x1fff
 #define MK_IPV4_MORE	    0x2000
 

@@ -5,6 +5,7 @@
  * Program `error` answers instead of forwarding: it turns the packet into an ICMP error about
  * itself, which is then routed. */
 #include "chain.h"
+#include "cluster.h"
 #include "deliver.h"
 #include "icmp_error.h"
 #include "overlay.h"
@@ -191,6 +192,15 @@ static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *c
 	return way_send(&way_out);
 }
 
+/* Program `cluster_out` reads the cluster's number from skb->cb[4], which struct chain_ctx does not
+ * use. */
+static __always_inline int to_cluster(struct __sk_buff *skb, struct chain_ctx *ctx,
+				      const struct packet *pkt, const struct mk_route *route)
+{
+	skb->cb[4] = mk_route_cluster(route);
+	return chain_next(skb, ctx, pkt, MK_PROG_CLUSTER);
+}
+
 static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt)
 {
 	struct mk_route found;
@@ -209,6 +219,10 @@ static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, s
 		if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
 			return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
 		return to_overlay(skb, ctx, pkt, &found);
+	case MK_ROUTE_CLUSTER:
+		if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
+			return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
+		return to_cluster(skb, ctx, pkt, &found);
 	default: /* on no node; may be a Service's, whose range has this type */
 		if (service_is_vip(&pkt->tuple.daddr))
 			return to_vip(skb, ctx, pkt);
@@ -257,9 +271,11 @@ struct error_headers {
 };
 
 /* The error's source: an address of this node that the receiver does not treat as its own. */
-static __always_inline struct mk_addr error_source(const struct chain_ctx *ctx,
-						   const struct packet *pkt)
+static __always_inline struct mk_addr
+error_source(struct __sk_buff *skb, const struct chain_ctx *ctx, const struct packet *pkt)
 {
+	if (is_in_transit(skb, ctx))
+		return pkt->tuple.daddr;
 	if (ctx->icmp_type == MK_ICMP_UNREACHABLE && ctx->icmp_code == MK_ICMP_NO_PORT)
 		return pkt->tuple.daddr;
 	switch (ctx->hook) {
@@ -269,18 +285,20 @@ static __always_inline struct mk_addr error_source(const struct chain_ctx *ctx,
 		return is_pod_range(&pkt->tuple.saddr) ? mk_node_gateway()
 						       : error_source_outside(&pkt->tuple.saddr);
 	case MK_HOOK_OVERLAY:
-		return mk_node_vtep();
+		return may_be_view(&pkt->tuple.saddr) ? mk_node_vpod() : mk_node_vtep();
 	case MK_HOOK_HOST: /* one of the host's own addresses would be martian */
+	case MK_HOOK_CLUSTER: /* another cluster knows only addresses of pods */
 		return mk_node_vpod();
 	default:
 		return error_source_outside(&pkt->tuple.saddr);
 	}
 }
 
-static __always_inline void fill_error(struct error_headers *h, const struct chain_ctx *ctx,
-				       const struct packet *pkt, __u32 quote_bytes, __u32 quote_sum)
+static __always_inline void fill_error(struct __sk_buff *skb, struct error_headers *h,
+				       const struct chain_ctx *ctx, const struct packet *pkt,
+				       __u32 quote_bytes, __u32 quote_sum)
 {
-	struct mk_addr source = error_source(ctx, pkt);
+	struct mk_addr source = error_source(skb, ctx, pkt);
 	__u32 pseudo_sum =
 		fill_error_ip(&h->ip, &source, &pkt->tuple.saddr, sizeof(h->icmp) + quote_bytes);
 
@@ -401,7 +419,7 @@ static __always_inline int make_error(struct __sk_buff *skb, const struct chain_
 	 * value. So the sum of layer 4 is then the complement of that value. */
 	if (partial->field)
 		sum = csum_sum(sum, (__u16)~partial->value);
-	fill_error(&headers, ctx, pkt, quote_bytes, sum);
+	fill_error(skb, &headers, ctx, pkt, quote_bytes, sum);
 	if (bpf_skb_change_tail(skb, MK_L3_OFF + quote_bytes, 0) ||
 	    bpf_skb_adjust_room(skb, sizeof(headers), BPF_ADJ_ROOM_MAC, 0))
 		return -1;
@@ -431,9 +449,12 @@ static __always_inline int may_send_error(const struct chain_ctx *ctx)
 	return 1;
 }
 
-/* Does the source address name a single host, which may get an ICMP error (RFC 1122 3.2.2)? */
+/* Does the source address name a single host, which may get an ICMP error (RFC 1122 3.2.2)? A view
+ * may be in any range. */
 static __always_inline int is_single_host(const struct mk_addr *addr, __u8 hook)
 {
+	if (hook == MK_HOOK_CLUSTER || (hook == MK_HOOK_OVERLAY && cluster_of_view(addr)))
+		return 1;
 	if (hook != MK_HOOK_HOST && mk_addr_is_loopback(addr))
 		return 0;
 	return may_get_error(addr) && !is_uplink_broadcast(addr);
@@ -444,6 +465,8 @@ static __always_inline int is_single_host(const struct mk_addr *addr, __u8 hook)
 static __always_inline int translate_back(struct __sk_buff *skb, const struct chain_ctx *ctx,
 					  struct packet *pkt, __u8 *flags)
 {
+	if (is_in_transit(skb, ctx))
+		return 0;
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, flags))
 		return -1;
 	if ((ctx->hook != MK_HOOK_UPLINK && ctx->hook != MK_HOOK_FUNCTION) ||
@@ -483,7 +506,8 @@ int error(struct __sk_buff *skb)
 	if (translate_back(skb, &ctx, &pkt, &next.flags) ||
 	    follow_partial(skb, &pkt, &quoted, &partial))
 		return drop(skb, ctx.hook, MK_DROP_REWRITE_FAILED, &pkt.tuple);
-	return chain_next(skb, &next, &pkt, MK_PROG_ROUTER);
+	return chain_next(skb, &next, &pkt,
+			  is_in_transit(skb, &ctx) ? MK_PROG_CLUSTER : MK_PROG_ROUTER);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";
