@@ -101,8 +101,7 @@ static __always_inline int is_in_transit(struct __sk_buff *skb, const struct cha
 	struct cluster_frame frame;
 
 	return mk_node.cluster_number && ctx->hook == MK_HOOK_CLUSTER &&
-	       cluster_read_frame(skb, &frame) == MK_GO_ON &&
-	       frame.to != mk_node.cluster_number;
+	       cluster_read_frame(skb, &frame) == MK_GO_ON && frame.to != mk_node.cluster_number;
 }
 
 #endif

@@ -218,6 +218,16 @@ void fixture_drop_cidr(const struct mk_cidr *cidr)
 	put_cidr_route(cidr, MK_ROUTE_DROP, NULL);
 }
 
+void fixture_view(const char *net, unsigned bits, uint32_t cluster)
+{
+	const struct mk_cidr cidr = family_cidr(net, bits);
+	struct mk_route_key key = { .prefix_bits = cidr.prefix_bits,
+				    .addr = mk_ip_to_addr(&cidr.ip) };
+	const struct mk_route route = mk_route_to_cluster(cluster);
+
+	ck_assert_int_eq(row_update(fixture_map("routes"), &key, &route, BPF_ANY), 0);
+}
+
 void fixture_node_address(const char *address)
 {
 	put_route(address, 32, MK_ROUTE_NODE, NULL);
@@ -297,6 +307,10 @@ void fixture_reset(void)
 					      "source_ranges",
 					      "peers",
 					      "far_peers",
+					      "clusters",
+					      "cluster_nodes",
+					      "cluster_carriers",
+					      "cluster_counters",
 					      "policy_identities",
 					      "policy_peers",
 					      "policy_blocks",
@@ -665,6 +679,8 @@ static enum where redirected(const struct frame *out)
 	if (memcmp(out->byte, out->byte + 6, 6) == 0) /* between the ends of the host veth pair */
 		return TO_HOST;
 
+	if (strncmp(mac, "06:", 3) == 0)
+		return TO_CLUSTER;
 	if (strncmp(mac, "02:4d:0a:12:", 12) == 0) /* a VTEP: 10.18.x.x */
 		return TO_OVERLAY;
 	if (strncmp(mac, "02:4d:0a:f4:01:", 15) == 0 && strcmp(mac, "02:4d:0a:f4:01:fe") != 0)
@@ -702,13 +718,10 @@ uint32_t fixture_ns_per_packet(enum mk_hook hook, const struct frame *in, unsign
 
 const char *where_name(enum where where)
 {
-	static const char *const names[] = { "to a pod",
-					     "to the overlay",
-					     "to the uplink",
-					     "to the host",
-					     "to the host by loopback",
-					     "to the host hook",
-					     "nowhere yet",
+	static const char *const names[] = { "to a pod",	 "to the overlay",
+					     "to the uplink",	 "to another cluster",
+					     "to the host",	 "to the host by loopback",
+					     "to the host hook", "nowhere yet",
 					     "dropped" };
 
 	return names[where];

@@ -19,6 +19,7 @@ enum where { /* the outcome for a packet */
 	     TO_POD,
 	     TO_OVERLAY,
 	     TO_UPLINK,
+	     TO_CLUSTER, /* by mkpeer */
 	     TO_HOST, /* up the stack: TC_ACT_UNSPEC */
 	     TO_LOOPBACK, /* up the stack, as if it came by the loopback device */
 	     TO_HOST_HOOK, /* from the loopback device */
@@ -47,6 +48,9 @@ void fixture_both_families(void);
 void fixture_one_family(void);
 /* The overlay's packets between nodes have the other family. */
 void fixture_other_underlay(void);
+/* There are other clusters; this one has the number FIXTURE_CLUSTER. Call it before fixture_load(). */
+#define FIXTURE_CLUSTER 100
+void fixture_clusters(void);
 /* The address of another node, which is always asked with an address of this one. */
 void fixture_node_address(const char *address);
 
@@ -131,6 +135,8 @@ void fixture_host_address(const char *address); /* in addition to those above */
 void fixture_localhost_ports(uint16_t min, uint16_t max);
 /* Let backends of Services receive UDP at @port; after fixture_reset() there is no such port. */
 void fixture_udp_backend_port(uint16_t port);
+/* Route the view @net/@bits to a cluster. */
+void fixture_view(const char *net, unsigned bits, uint32_t cluster);
 void fixture_runtime(const struct mk_runtime *runtime);
 void fixture_watch(const struct mk_monitor_settings *settings); /* until the next fixture_reset() */
 void fixture_break_chain(enum mk_prog slot); /* empty a slot, until the next fixture_reset() */

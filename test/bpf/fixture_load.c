@@ -26,6 +26,7 @@ static struct settings {
 	bool wide; /* FIXTURE_WIDE_NET */
 	bool both; /* IPv4's programs at the hooks, IPv6's behind them */
 	bool alone; /* not even if the run is about both */
+	bool clusters; /* there are others */
 	bool other_underlay; /* the overlay's packets between nodes have the other family */
 } settings = USUAL;
 
@@ -58,6 +59,7 @@ static void fill_node(struct mk_node *node)
 	node->has_other_family = settings.both && !family_is6();
 	node->is_carried_by_other = settings.other_underlay && settings.both;
 	node->checks_far_carriers = settings.other_underlay && !settings.both;
+	node->cluster_number = settings.clusters ? FIXTURE_CLUSTER : 0;
 	node->vxlan_port = htons(4789);
 	fixture_mac("10.244.1.254", node->gateway_mac);
 	fixture_mac("10.18.0.1", node->vtep_mac);
@@ -214,6 +216,11 @@ void fixture_both_families(void)
 void fixture_one_family(void)
 {
 	settings.alone = true;
+}
+
+void fixture_clusters(void)
+{
+	settings.clusters = true;
 }
 
 void fixture_other_underlay(void)
