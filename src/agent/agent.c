@@ -99,6 +99,13 @@ static void on_chain_changed(void *ctx, const char *namespace_, const char *name
 	on_policy_object(ctx, MK_KIND_CHAIN, namespace_, name);
 }
 
+static void on_peers_changed(void *ctx)
+{
+	struct mk_agent *agent = ctx;
+
+	mk_node_clusters_changed(&agent->clusters);
+}
+
 static void on_service_changed(void *ctx, const char *namespace_, const char *name)
 {
 	struct mk_agent *agent = ctx;
@@ -211,6 +218,7 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 		.cluster_policy_changed = on_cluster_policy_changed,
 		.chain_changed = on_chain_changed,
 		.function_pod_changed = on_function_pod_changed,
+		.peers_changed = on_peers_changed,
 		.ctx = agent,
 	};
 
@@ -349,6 +357,7 @@ static void stop(struct mk_agent *agent)
 	}
 	agent_latency_forget(&agent->latency);
 	agent_checks_free(&agent->checks);
+	mk_node_clusters_release(&agent->clusters);
 	mk_node_sfc_release(&agent->sfc);
 	mk_node_policies_release(&agent->policies);
 	mk_own_node_release(&agent->node);
@@ -422,6 +431,7 @@ static void join_parts(struct mk_agent *agent)
 	core->steps.data = agent;
 	mk_own_node_init(&agent->node, core);
 	mk_node_sfc_init(&agent->sfc, &agent->node, &agent->policies);
+	mk_node_clusters_init(&agent->clusters, &agent->node);
 	agent->health.core = core;
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		join_side(agent, i);

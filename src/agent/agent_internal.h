@@ -6,6 +6,7 @@
  *	node		this node: addresses, uplinks, devices, programs, peers
  *	policies	network policies
  *	sfc		service function chains
+ *	clusters	other clusters
  *	files, hooks, pods, health
  *	services	the Services of each family:
  *		linger		settings and routes that flows still need
@@ -18,6 +19,7 @@
 #ifndef MK_AGENT_AGENT_INTERNAL_H
 #define MK_AGENT_AGENT_INTERNAL_H
 
+#include "agent/clusters/clusters.h"
 #include "agent/health_server.h"
 #include "agent/install.h"
 #include "agent/policy/policies.h"
@@ -81,6 +83,7 @@ struct mk_agent {
 	struct mk_own_node node;
 	struct mk_node_policies policies;
 	struct mk_node_sfc sfc;
+	struct mk_node_clusters clusters;
 	struct agent_files files;
 	struct agent_hooks hooks;
 	struct agent_pods pods;

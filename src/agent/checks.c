@@ -43,6 +43,7 @@ ROW(collect_policies, mk_node_policies_collect(&agent->policies, err))
 ROW(check_sfc, mk_node_sfc_audit(&agent->sfc, err))
 ROW(describe_sfc, mk_node_sfc_describe(&agent->sfc, err))
 ROW(collect_sfc, mk_node_sfc_collect(&agent->sfc, err))
+ROW(check_clusters, mk_node_clusters_audit(&agent->clusters, err))
 ROW(log_denied, mk_node_policies_log_denied(&agent->policies, err))
 ROW(check_sysctls, mk_own_node_check_sysctls(&agent->node, err))
 ROW(check_devices, agent_pods_reconcile_devices(&agent->pods, &agent->core.config, err))
@@ -160,6 +161,7 @@ static const struct check {
 	{ "map 'runtime'", check_runtime, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "the policies' tables", check_policies, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "the chains' tables", check_sfc, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
+	{ "other clusters' tables", check_clusters, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "map 'udp_ports'", check_udp_ports, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "map 'sessions'", check_sessions, ROUND, 2, LISTS, NO_REPAIR, 0 },
 	{ "kernel settings", check_sysctls, ROUND, 3, NOTHING, MK_REPAIR_SYSCTL, 0 },

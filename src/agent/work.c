@@ -120,6 +120,8 @@ static int step_services(struct mk_agent *agent, struct mk_error *err)
 }
 
 ROW(step_sfc, mk_node_sfc_reconcile(&agent->sfc, err))
+ROW(step_clusters, mk_node_clusters_reconcile(&agent->clusters, err))
+ROW(step_cluster_tables, mk_node_clusters_write(&agent->clusters, err))
 ROW(step_policies, mk_node_policies_reconcile(&agent->policies, err))
 
 static int step_overlay(struct mk_agent *agent, struct mk_error *err)
@@ -306,7 +308,10 @@ static const struct step {
 	{ "attach", step_attach, 0, 0, STOPS },
 	/* as soon as the tables are this version's */
 	{ "plugin", step_plugin, PLUGIN, 0, GOES_ON },
+	/* the overlay has the FDB entries before the tables name them */
+	{ "clusters", step_clusters, 0, 0, GOES_ON },
 	{ "overlay", step_overlay, 0, 0, STOPS },
+	{ "clusters' tables", step_cluster_tables, 0, 0, GOES_ON },
 	{ "prune", step_prune, 0, 0, STOPS },
 	{ "families", step_whole, 0, 0, STOPS },
 	{ "health", step_health, 0, 0, STOPS },

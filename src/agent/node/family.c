@@ -22,6 +22,7 @@ void release_family(struct mk_own_family *own)
 	free(own->service_ips);
 	free(own->local);
 	free(own->ports_said);
+	free(own->cluster_routes);
 }
 
 /* ---- the host's addresses -------------------------------------------------------------------- */

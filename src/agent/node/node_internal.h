@@ -124,6 +124,10 @@ struct routes_input {
 	/* Other nodes' own addresses, if pods' packets leave with their own source. */
 	const struct mk_ip *others;
 	size_t other_count;
+	/* Of other clusters. The whole pool is dropped, but for their views. */
+	struct mk_cidr peer_pool; /* AF_UNSPEC: none */
+	const struct mk_route_entry *cluster_routes;
+	size_t cluster_route_count;
 };
 mk_must_check int wanted_routes(const struct routes_input *input, struct mk_route_entry **entries,
 				size_t *count, struct mk_error *err);

@@ -62,6 +62,8 @@ struct mk_own_family {
 	size_t service_ip_count;
 	char *ports_said; /* as last logged */
 	struct mk_overlay_plan plan;
+	struct mk_route_entry *cluster_routes; /* to the views of other clusters */
+	size_t cluster_route_count;
 	struct mk_load load; /* of the next datapath */
 };
 
@@ -82,6 +84,7 @@ struct mk_own_node {
 	struct mk_networks networks; /* the host's, as last read */
 	bool ranges_shared; /* one overlaps vtepCidr or clusterCidr, but the node is at work */
 	char *left_out; /* nodes, as last logged */
+	bool cluster_routes_known; /* false: those of the last run stay */
 	unsigned int plans; /* how often the families' plans were made; 0: they are empty yet */
 
 	struct mk_model *remembered; /* the object as the last run stored it; NULL: none */
@@ -103,6 +106,13 @@ void mk_own_node_recall(struct mk_own_node *node);
 
 /* The number of this cluster: setting clusterId, or computed from clusterName; 0: it has no name. */
 uint32_t mk_own_cluster_number(const struct mk_config *config);
+/* Set the routes to the views of other clusters, and take over @routes. The next reconcile writes
+ * them. */
+void mk_own_family_set_cluster_routes(struct mk_own_family *own, struct mk_route_entry *routes,
+				      size_t count);
+/* They are complete now: the next reconcile removes those of the last run. */
+void mk_own_node_know_cluster_routes(struct mk_own_node *node);
+
 /* Fill in the devices and addresses for the programs. */
 void mk_own_family_links(const struct mk_own_family *own, struct mk_datapath_links *links);
 /* How this node sees Services of the family. */

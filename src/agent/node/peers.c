@@ -131,18 +131,56 @@ static int fill_routes(struct mk_own_family *own, const struct mk_cidr *ranges, 
 		.local_count = own->local_count,
 		.service_ranges = ranges,
 		.service_range_count = range_count,
+		.cluster_routes = own->cluster_routes,
+		.cluster_route_count = own->cluster_route_count,
 	};
 	cleanup_free struct mk_route_entry *entries = NULL;
 	cleanup_free struct mk_ip *others = NULL;
+	bool has_clusters = core->config.cluster_name[0];
+	bool complete = core->complete && (!has_clusters || own->node->cluster_routes_known);
 	size_t count;
 	int ret = keeps_source(own) ? list_others(own, &others, &input.other_count, err) : 0;
 
+	if (has_clusters)
+		input.peer_pool = core->config.peer_pools.of[mk_family_index(own->family->family)];
 	input.others = others;
 	ret = ret ?: wanted_routes(&input, &entries, &count, err);
 	if (ret < 0)
 		return ret;
-	return mk_datapath_sync_routes(own->family->datapath, entries, count, core->complete,
+	return mk_datapath_sync_routes(own->family->datapath, entries, count, complete,
 				       &core->writes, err);
+}
+
+static bool same_routes(const struct mk_own_family *own, const struct mk_route_entry *routes,
+			size_t count)
+{
+	const struct mk_route_entry *had = own->cluster_routes;
+
+	if (own->cluster_route_count != count)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (!mk_cidr_equal(&had[i].dst, &routes[i].dst) ||
+		    memcmp(&had[i].route, &routes[i].route, sizeof(routes[i].route)) != 0)
+			return false;
+	return true;
+}
+
+void mk_own_family_set_cluster_routes(struct mk_own_family *own, struct mk_route_entry *routes,
+				      size_t count)
+{
+	if (!same_routes(own, routes, count))
+		mk_core_mark(own->family->core, MK_UNSURE_NODE, 0);
+	free(own->cluster_routes);
+	own->cluster_routes = routes;
+	own->cluster_route_count = count;
+}
+
+void mk_own_node_know_cluster_routes(struct mk_own_node *node)
+{
+	if (node->cluster_routes_known)
+		return;
+	node->cluster_routes_known = true;
+	mk_core_mark(node->core, MK_UNSURE_NODE, 0);
 }
 
 /* Add the addresses of the Node of @peer, for which there is space: those of the programs' family,

@@ -6,11 +6,11 @@
 #include "base/cleanup.h"
 
 /* Capacity for all: per peer its pod CIDR and its VTEP, one per address of this and of other nodes,
- * three ranges, and those of Services. */
+ * four ranges, those of Services, and the views of other clusters. */
 static size_t bound(const struct routes_input *input)
 {
-	return 2 * input->plan->peer_count + input->local_count + input->other_count + 3 +
-	       input->service_range_count;
+	return 2 * input->plan->peer_count + input->local_count + input->other_count + 4 +
+	       input->service_range_count + input->cluster_route_count;
 }
 
 static void add(struct mk_route_entry *entries, size_t *count, const struct mk_ip *ip,
@@ -54,6 +54,10 @@ int wanted_routes(const struct routes_input *input, struct mk_route_entry **entr
 	add(list, count, &own->ip, own->prefix_bits, MK_ROUTE_PODS);
 	add(list, count, &cluster->ip, cluster->prefix_bits, MK_ROUTE_DROP);
 	add(list, count, &vteps->ip, vteps->prefix_bits, MK_ROUTE_DROP);
+	if (input->peer_pool.ip.family != AF_UNSPEC)
+		add(list, count, &input->peer_pool.ip, input->peer_pool.prefix_bits, MK_ROUTE_DROP);
+	for (size_t i = 0; i < input->cluster_route_count; i++)
+		list[(*count)++] = input->cluster_routes[i];
 	for (size_t i = 0; i < input->service_range_count; i++)
 		add(list, count, &input->service_ranges[i].ip, input->service_ranges[i].prefix_bits,
 		    MK_ROUTE_DROP);

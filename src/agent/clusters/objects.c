@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/clusters/objects.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* ---- from the model -------------------------------------------------------------------------- */
+
+struct lists {
+	const struct mk_cluster_peer **peers;
+	const struct mk_published_node **nodes;
+	size_t peer_count, node_count;
+};
+
+static void add_peer(void *ctx, const struct mk_cluster_peer *peer)
+{
+	struct lists *lists = ctx;
+
+	lists->peers[lists->peer_count++] = peer;
+}
+
+static void add_node(void *ctx, const struct mk_published_node *node)
+{
+	struct lists *lists = ctx;
+
+	lists->nodes[lists->node_count++] = node;
+}
+
+static int compare_peers(const void *left, const void *right)
+{
+	const struct mk_cluster_peer *const *a = left, *const *b = right;
+
+	return strcmp((*a)->name, (*b)->name);
+}
+
+static int compare_nodes(const void *left, const void *right)
+{
+	const struct mk_published_node *const *a = left, *const *b = right;
+
+	return strcmp((*a)->cluster, (*b)->cluster) ?: strcmp((*a)->node, (*b)->node);
+}
+
+/* The caller frees both lists, also after an error. */
+static int list_all(const struct mk_model *model, struct lists *lists, struct mk_error *err)
+{
+	lists->peers = calloc(mk_model_count(model, MK_KIND_CLUSTER_PEER) + 1,
+			      sizeof(const struct mk_cluster_peer *));
+	lists->nodes = calloc(mk_model_count(model, MK_KIND_PUBLISHED_NODE) + 1,
+			      sizeof(const struct mk_published_node *));
+	if (!lists->peers || !lists->nodes)
+		return mk_error_errno(err, ENOMEM, "cannot list other clusters");
+	mk_model_each_cluster_peer(model, add_peer, lists);
+	mk_model_each_published_node(model, add_node, lists);
+	qsort(lists->peers, lists->peer_count, sizeof(const struct mk_cluster_peer *),
+	      compare_peers);
+	qsort(lists->nodes, lists->node_count, sizeof(const struct mk_published_node *),
+	      compare_nodes);
+	return 0;
+}
+
+/* ---- one family ------------------------------------------------------------------------------ */
+
+static struct mk_clusters_node convert_node(const struct mk_published_node *node, size_t family,
+					    sa_family_t underlay)
+{
+	return (struct mk_clusters_node){
+		.name = node->node,
+		.pod_cidr = node->pod_cidrs[family],
+		.address = node->addresses[mk_family_index(underlay)],
+		.port = node->port,
+	};
+}
+
+static struct mk_clusters_peer convert_peer(const struct mk_model *model,
+					    const struct mk_cluster_peer *peer, size_t family)
+{
+	const struct mk_published_cluster *published =
+		mk_model_published_cluster(model, peer->name);
+	struct mk_clusters_peer converted = {
+		.name = peer->name,
+		.created_unix_s = peer->created_unix_s,
+		.via = peer->via,
+		.view = peer->views[family],
+		.access_pods = peer->access_pods,
+		.relayed = peer->relayed,
+		.mtu_bytes = peer->mtu_bytes,
+	};
+
+	if (!published)
+		return converted;
+	converted.is_published = true;
+	converted.speaks_wire = published->speaks_wire;
+	converted.number = published->number;
+	converted.home = published->pod_cidrs[family];
+	if (peer->same_view)
+		converted.view = converted.home;
+	return converted;
+}
+
+/* Give each peer its part of the nodes. Both lists are sorted by cluster. */
+static void share_nodes(const struct lists *lists, struct clusters_objects *objects, size_t family)
+{
+	size_t next = 0;
+
+	for (size_t i = 0; i < objects->count; i++) {
+		struct mk_clusters_peer *peer = &objects->peers[family][i];
+
+		while (next < lists->node_count &&
+		       strcmp(lists->nodes[next]->cluster, peer->name) < 0)
+			next++;
+		peer->nodes = &objects->nodes[family][next];
+		while (next < lists->node_count &&
+		       strcmp(lists->nodes[next]->cluster, peer->name) == 0) {
+			next++;
+			peer->node_count++;
+		}
+	}
+}
+
+static int convert(const struct mk_model *model, const struct lists *lists, sa_family_t underlay,
+		   struct clusters_objects *objects, size_t family)
+{
+	objects->peers[family] = calloc(lists->peer_count + 1, sizeof(*objects->peers[family]));
+	objects->nodes[family] = calloc(lists->node_count + 1, sizeof(*objects->nodes[family]));
+	if (!objects->peers[family] || !objects->nodes[family])
+		return -ENOMEM;
+	for (size_t i = 0; i < lists->peer_count; i++)
+		objects->peers[family][i] = convert_peer(model, lists->peers[i], family);
+	for (size_t i = 0; i < lists->node_count; i++)
+		objects->nodes[family][i] = convert_node(lists->nodes[i], family, underlay);
+	share_nodes(lists, objects, family);
+	return 0;
+}
+
+int clusters_objects_get(const struct mk_model *model, sa_family_t underlay,
+			 struct clusters_objects *objects, struct mk_error *err)
+{
+	struct lists lists = { 0 };
+	int ret;
+
+	*objects = (struct clusters_objects){ 0 };
+	ret = list_all(model, &lists, err);
+	objects->count = lists.peer_count;
+	objects->node_count = lists.node_count;
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (convert(model, &lists, underlay, objects, i) < 0)
+			ret = mk_error_errno(err, ENOMEM, "cannot list other clusters");
+	objects->of = lists.peers;
+	free(lists.nodes);
+	return ret;
+}
+
+void clusters_objects_release(struct clusters_objects *objects)
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		free(objects->peers[i]);
+		free(objects->nodes[i]);
+	}
+	free(objects->of);
+	*objects = (struct clusters_objects){ 0 };
+}
+
+/* ---- this cluster ---------------------------------------------------------------------------- */
+
+/* Ranges of this cluster and of this node, which no view may overlap. */
+struct ranges {
+	struct mk_cidr *of;
+	size_t count, capacity;
+};
+
+static void add_range(struct ranges *ranges, const struct mk_cidr *cidr)
+{
+	if (ranges->count < ranges->capacity)
+		ranges->of[ranges->count++] = mk_cidr_network(cidr);
+}
+
+/* Of the host's networks, those that its packets reach without a default route. */
+static bool is_reached(const struct mk_network *network)
+{
+	return network->kind == MK_NET_ON_LINK || network->kind == MK_NET_ROUTED ||
+	       network->kind == MK_NET_GATEWAY;
+}
+
+static int list_ranges(const struct mk_own_family *own, struct ranges *ranges, struct mk_error *err)
+{
+	const struct mk_core *core = own->family->core;
+	const struct mk_networks *networks = &own->node->networks;
+	cleanup_free struct mk_service_cidr *services = NULL;
+	size_t count = 0;
+
+	if (mk_model_service_cidrs(core->model, own->family->family, &services, &count) == 0)
+		ranges->of = calloc(count + networks->count + 1, sizeof(*ranges->of));
+	if (!ranges->of)
+		return mk_error_errno(err, ENOMEM, "cannot list ranges that no view may overlap");
+	ranges->capacity = count + networks->count + 1;
+	add_range(ranges, mk_config_vteps(&core->config, own->family->family));
+	for (size_t i = 0; i < count; i++)
+		add_range(ranges, &services[i].cidr);
+	for (size_t i = 0; i < networks->count; i++)
+		if (is_reached(&networks->list[i]))
+			add_range(ranges, &networks->list[i].cidr);
+	return 0;
+}
+
+struct addresses {
+	struct mk_ip *of;
+	size_t count;
+	bool failed;
+};
+
+static void add_addresses(void *ctx, const struct mk_node_object *node)
+{
+	struct addresses *all = ctx;
+	struct mk_ip *more =
+		reallocarray(all->of, all->count + node->address_count + 1, sizeof(*more));
+
+	if (!more) {
+		all->failed = true;
+		return;
+	}
+	all->of = more;
+	for (size_t i = 0; i < node->address_count; i++)
+		more[all->count++] = node->addresses[i];
+}
+
+/* The caller frees @all->of, also after an error. */
+static int list_addresses(const struct mk_model *model, struct addresses *all, struct mk_error *err)
+{
+	mk_model_each_node(model, add_addresses, all);
+	if (all->failed)
+		return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
+	if (all->of)
+		mk_ips_sort(all->of, &all->count);
+	return 0;
+}
+
+int clusters_objects_compile(const struct clusters_objects *objects,
+			     const struct mk_own_family *own, struct mk_clusters_rows *rows,
+			     struct mk_error *err)
+{
+	const struct mk_core *core = own->family->core;
+	sa_family_t family = own->family->family;
+	struct mk_clusters_own this_one = {
+		.name = core->config.cluster_name,
+		.number = mk_own_cluster_number(&core->config),
+		.family = family,
+		.cluster_cidr = mk_cidr_network(mk_config_cluster(&core->config, family)),
+		.mtu_bytes = (uint16_t)own->node->mtu_bytes,
+	};
+	struct ranges ranges = { 0 };
+	struct addresses addresses = { 0 };
+	int ret;
+
+	*rows = (struct mk_clusters_rows){ 0 };
+	ret = list_ranges(own, &ranges, err);
+	ret = ret ?: list_addresses(core->model, &addresses, err);
+	this_one.others = ranges.of;
+	this_one.other_count = ranges.count;
+	this_one.node_addresses = addresses.of;
+	this_one.node_address_count = addresses.count;
+	ret = ret
+		      ?: mk_clusters_compile(&this_one, objects->peers[mk_family_index(family)],
+					     objects->count, rows, err);
+	free(ranges.of);
+	free(addresses.of);
+	return ret;
+}

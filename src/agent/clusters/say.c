@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What people learn of other clusters: the file that the command line reads, and the log. */
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/clusters/objects.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/state_file.h"
+
+/* ---- both families --------------------------------------------------------------------------- */
+
+/* NULL: this node lacks the family. */
+static const struct mk_clusters_state *state_of(const struct clusters_result *result, size_t family,
+						size_t peer)
+{
+	return result->rows[family] ? &result->rows[family]->states[peer] : NULL;
+}
+
+bool clusters_is_usable(const struct clusters_result *result, size_t peer)
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (state_of(result, i, peer) && state_of(result, i, peer)->is_usable)
+			return true;
+	return false;
+}
+
+uint32_t clusters_number(const struct clusters_result *result, size_t peer)
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (state_of(result, i, peer) && state_of(result, i, peer)->number)
+			return state_of(result, i, peer)->number;
+	return 0;
+}
+
+size_t clusters_nodes_used(const struct clusters_result *result, size_t peer)
+{
+	size_t most = 0;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (state_of(result, i, peer) && state_of(result, i, peer)->nodes_used > most)
+			most = state_of(result, i, peer)->nodes_used;
+	return most;
+}
+
+static bool has_range(const struct clusters_result *result, size_t family, size_t peer)
+{
+	return result->rows[family] &&
+	       result->objects->peers[family][peer].home.ip.family != AF_UNSPEC;
+}
+
+const char *clusters_reason(const struct clusters_result *result, size_t family, size_t peer)
+{
+	const struct mk_clusters_state *state = state_of(result, family, peer);
+	const struct mk_clusters_state *other = state_of(result, !family, peer);
+
+	if (!state || !state->reason)
+		return NULL;
+	if (!has_range(result, family, peer) && has_range(result, !family, peer))
+		return NULL;
+	if (family > 0 && other && other->reason && strcmp(other->reason, state->reason) == 0)
+		return NULL;
+	return state->reason;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static void add_text(json_object *to, const char *key, const char *text)
+{
+	json_object_object_add(to, key, json_object_new_string(text));
+}
+
+static json_object *peer_json(const struct clusters_result *result, size_t peer)
+{
+	json_object *json = json_object_new_object(), *reasons = json_object_new_array();
+	const struct mk_cluster_peer *object = result->objects->of[peer];
+
+	add_text(json, "name", object->name);
+	json_object_object_add(json, "number",
+			       json_object_new_int64(clusters_number(result, peer)));
+	json_object_object_add(json, "nodes",
+			       json_object_new_int64((int64_t)clusters_nodes_used(result, peer)));
+	json_object_object_add(json, "usable",
+			       json_object_new_boolean(clusters_is_usable(result, peer)));
+	if (object->via)
+		add_text(json, "via", object->via);
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		const char *reason = clusters_reason(result, i, peer);
+
+		if (reason)
+			json_object_array_add(reasons, json_object_new_string(reason));
+	}
+	json_object_object_add(json, "reasons", reasons);
+	return json;
+}
+
+static json_object *all_json(const struct clusters_result *result, const struct mk_config *config)
+{
+	json_object *json = json_object_new_object(), *peers = json_object_new_array();
+
+	json_object_object_add(json, "version", json_object_new_int(MK_CLUSTER_NAMES_VERSION));
+	add_text(json, "name", config->cluster_name);
+	json_object_object_add(json, "number",
+			       json_object_new_int64(mk_own_cluster_number(config)));
+	for (size_t i = 0; i < result->objects->count; i++)
+		json_object_array_add(peers, peer_json(result, i));
+	json_object_object_add(json, "peers", peers);
+	return json;
+}
+
+int clusters_write(const struct clusters_result *result, const struct mk_config *config,
+		   struct mk_error *err)
+{
+	const int form = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE;
+	json_object *json = all_json(result, config);
+	const char *text = json_object_to_json_string_ext(json, form);
+	struct mk_state_file file;
+	int ret = text ? mk_state_file_begin(&file, config->state_dir, MK_CLUSTER_NAMES_FILE, err)
+		       : mk_error_errno(err, ENOMEM, "cannot write '" MK_CLUSTER_NAMES_FILE "'");
+
+	if (ret == 0) {
+		fprintf(file.out, "%s\n", text);
+		ret = mk_state_file_write(&file, err);
+	}
+	json_object_put(json);
+	return ret;
+}
+
+int clusters_unwrite(const char *state_dir, struct mk_error *err)
+{
+	char path[PATH_MAX];
+	int ret = mk_state_path(state_dir, MK_CLUSTER_NAMES_FILE, path, err);
+
+	if (ret == 0 && unlink(path) < 0 && errno != ENOENT)
+		ret = mk_error_errno(err, errno, "cannot remove '%s'", path);
+	return ret;
+}
+
+/* ---- the log --------------------------------------------------------------------------------- */
+
+/* "peer 'a': reason; peer 'b': reason", empty: none; NULL: out of memory. */
+static char *reasons_text(const struct clusters_result *result)
+{
+	const char *separator = "";
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	if (!stream)
+		return NULL;
+	for (size_t i = 0; i < MK_FAMILIES * result->objects->count; i++) {
+		size_t peer = i / MK_FAMILIES;
+		const char *reason = clusters_reason(result, i % MK_FAMILIES, peer);
+
+		if (!reason)
+			continue;
+		fprintf(stream, "%speer '%s': %s", separator, result->objects->of[peer]->name,
+			reason);
+		separator = "; ";
+	}
+	if (fclose(stream) != 0)
+		free(mk_steal_ptr(text));
+	return text;
+}
+
+void clusters_log(const struct clusters_result *result, struct clusters_said *said)
+{
+	cleanup_free char *lacks = reasons_text(result);
+	size_t usable = 0, nodes = 0;
+	char text[128];
+
+	for (size_t i = 0; i < result->objects->count; i++) {
+		usable += clusters_is_usable(result, i);
+		nodes += clusters_nodes_used(result, i);
+	}
+	snprintf(text, sizeof(text), "other clusters peers=%zu usable=%zu nodes=%zu",
+		 result->objects->count, usable, nodes);
+	if (mk_is_news(&said->state, text))
+		mk_log_info("%s", text);
+	if (lacks && mk_is_news(&said->lacks, lacks) && *lacks)
+		mk_log_warn("%s", lacks);
+}
