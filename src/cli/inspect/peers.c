@@ -40,10 +40,9 @@ static const char *text_of(json_object *entry, const char *key)
 }
 
 /* A row without a view has a mask of all ones: its nodes are known, and no address is its own. */
-static bool has_view(const struct mk_view *view, const struct mk_cluster *row)
+static bool has_view(const struct mk_cluster *row)
 {
-	return row->hop_count && mk_pod_host_bits(&row->mask) > 0 &&
-	       mk_ip_of_family(&row->view, view->family).family != AF_UNSPEC;
+	return mk_pod_host_bits(&row->mask) > 0;
 }
 
 static void add_range(json_object *list, const struct mk_view *view, const struct mk_addr *net,
@@ -58,8 +57,8 @@ static void add_range(json_object *list, const struct mk_view *view, const struc
 	mk_add_text(list, mk_cidr_format(&range, text));
 }
 
-/* What the tables have of the peer. Returns the flags of its rows. */
-static unsigned int put_rows(json_object *object, const struct all *all, __u32 number)
+/* Put what the tables have of the peer. */
+static void put_rows(json_object *object, const struct all *all, __u32 number)
 {
 	json_object *homes = json_object_new_array(), *views = json_object_new_array();
 	struct mk_cluster_counters sum = { 0 };
@@ -70,7 +69,7 @@ static unsigned int put_rows(json_object *object, const struct all *all, __u32 n
 		struct mk_cluster row;
 
 		add_counters(&all->of[i], number, &sum);
-		if (!mk_peer_row(&all->of[i], number, &row) || !has_view(view, &row))
+		if (!mk_peer_row(&all->of[i], number, &row) || !has_view(&row))
 			continue;
 		flags |= row.flags;
 		add_range(homes, view, &row.home, &row.mask);
@@ -84,7 +83,6 @@ static unsigned int put_rows(json_object *object, const struct all *all, __u32 n
 	mk_put_number(object, "bytesTo", sum.bytes[0]);
 	mk_put_number(object, "packetsFrom", sum.packets[1]);
 	mk_put_number(object, "bytesFrom", sum.bytes[1]);
-	return flags;
 }
 
 /* "ok", or the reasons. They may also name what is left out of a usable peer. */
@@ -111,7 +109,7 @@ static json_object *peer_json(const struct all *all, json_object *entry)
 	mk_put_text(object, "path", via ? via : "direct");
 	mk_put_number(object, "nodes",
 		      (uint64_t)json_object_get_int64(json_object_object_get(entry, "nodes")));
-	(void)put_rows(object, all, number);
+	put_rows(object, all, number);
 	mk_put_flag(object, "usable", is_usable);
 	put_state(object, entry, is_usable);
 	return object;

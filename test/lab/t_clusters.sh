@@ -1,0 +1,363 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_clusters.sh - three clusters with equal pod ranges: west and east with two nodes each, and hub
+# with one. Pod a of node1 has the same address in all of them, pod b of node2 in west and east.
+#
+#   west sees east as 240.1.0.0/16, and east sees west as 240.1.0.0/16; the hub is 240.3.0.0/16 for both
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/load.sh
+. "$HERE/lib/load.sh"
+
+BASE=$MK_LAB
+CLUSTERS=(west east hub)
+# Views that tests use: pods a and b of the other cluster, and of the hub
+A=$(in_family 240.1.1.2) B=$(in_family 240.1.2.2) HUB_A=$(in_family 240.3.1.2)
+POOLS=$(by_family 240.0.0.0/6 fd00:240::/32)
+
+# of CLUSTER COMMAND...: what client.sh and its like do, in the lab of that cluster
+of()
+{
+	local -x MK_LAB=$BASE-$1 MK_AGENT_FLAGS="--cluster-name $1 --peer-pools $POOLS"
+	shift
+	"$@"
+}
+
+explain()
+{
+	local cluster node
+	for cluster in "${CLUSTERS[@]}"; do
+		for node in node1 node2; do
+			[[ $cluster != hub || $node == node1 ]] || continue
+			echo "$cluster $node:"
+			of "$cluster" on "$node" "$MK_BIN" peers || true
+			of "$cluster" on "$node" "$MK_BIN" drops || true
+			of "$cluster" lab log "$node" | tail -n 4
+		done
+	done
+}
+
+labs_down()
+{
+	local cluster
+	for cluster in "${CLUSTERS[@]}"; do
+		of "$cluster" lab down
+	done
+	cleanup
+}
+trap labs_down EXIT
+
+# ---- objects
+
+# published FROM TO: what FROM publishes becomes objects of TO
+published()
+{
+	of "$1" on node1 "$MK_BIN" peer publish >"$TMP/published-$1.yaml"
+	of "$2" lab apply "$TMP/published-$1.yaml"
+}
+
+# peer OF NAME VIEW ACCESS [MORE]: a ClusterPeer; MORE is YAML of its spec
+peer()
+{
+	of "$1" apply "peer-$2" <<-END
+		apiVersion: networking.monokube.io/v1alpha1
+		kind: ClusterPeer
+		metadata: {name: $2}
+		spec: {podCidr: "$3", access: $4${5:+, $5}}
+	END
+}
+
+# direct [ACCESS_IN_WEST] [ACCESS_IN_EAST]
+direct()
+{
+	peer west east 240.1.0.0/16 "${1:-Pods}"
+	peer east west 240.1.0.0/16 "${2:-Pods}"
+}
+
+through_hub()
+{
+	peer west east 240.1.0.0/16 Pods "via: hub"
+	peer east west 240.1.0.0/16 Pods "via: hub"
+}
+
+states() { of "$1" on "$2" "$MK_BIN" peers -o json | jq -r '.[] | "\(.name) \(.path) \(.state)"' | sort | paste -sd,; }
+# peers_are OF NODE WANTED
+peers_are() { [[ $(states "$1" "$2") == "$3" ]]; }
+# all_peers_are PATH: between west and east
+all_peers_are()
+{
+	local node
+	for node in node1 node2; do
+		wait_for 10 peers_are west "$node" "east $1 ok,hub direct ok"
+		wait_for 10 peers_are east "$node" "hub direct ok,west $1 ok"
+	done
+	wait_for 10 peers_are hub node1 "east direct ok,west direct ok"
+}
+
+# ---- traffic
+
+# answers OF POD VIEW SEEN_AS: by TCP, UDP, large and small, and ping; the server sees the client's view
+answers()
+{
+	local seen
+	expect_match "TCP of $1 $2 to $3" "^[ab] $4 " "$(of "$1" ask "$2" tcp "$(with_port "$3" 8080)" --want 60000)"
+	expect_match "UDP of $1 $2 to $3" "^[ab] $4 " "$(of "$1" ask "$2" udp "$(with_port "$3" 8080)")"
+	expect_match "fragments of $1 $2 to $3" "^[ab] $4 " "$(of "$1" ask "$2" udp "$(with_port "$3" 8080)" --size 3000 --want 3000)"
+	seen=$(of "$1" on "$2" ping -c 1 -W 5 "$3") || {
+		echo "ping of $1 $2 to $3: $seen"
+		return 1
+	}
+}
+
+# all_ways: each pod of west and east asks each pod of the other one
+all_ways()
+{
+	local from to
+	for from in "a $A" "b $B"; do
+		for to in "$A" "$B"; do
+			answers west "${from% *}" "$to" "${from#* }"
+			answers east "${from% *}" "$to" "${from#* }"
+		done
+	done
+}
+
+no_answer() { expect_failure of "$1" ask "$2" "$3" "$(with_port "$4" 8080)" --timeout 1; }
+dropped() { of "$1" drop_count "$2" "$3"; }
+
+# ---- rows
+
+unknown_views_go_nowhere()
+{
+	local before
+	before=$(dropped west node1 NO_ROUTE)
+	no_answer west a tcp "$A"
+	(($(dropped west node1 NO_ROUTE) > before))
+	expect_match "route of the pool" "unreachable|blackhole|prohibit|mkhost0" "$(of west on node1 command ip "-$FAMILY" route get "$A" 2>&1 || true)"
+}
+
+publish_connects()
+{
+	local from to
+	for from in "${CLUSTERS[@]}"; do
+		for to in "${CLUSTERS[@]}"; do
+			[[ $from == "$to" ]] || published "$from" "$to"
+		done
+	done
+	direct
+	peer west hub 240.3.0.0/16 Pods
+	peer east hub 240.3.0.0/16 Pods
+	peer hub west 240.1.0.0/16 Pods "relay: true"
+	peer hub east 240.2.0.0/16 Pods "relay: true"
+	all_peers_are direct
+}
+
+with_the_hub()
+{
+	answers west a "$HUB_A" "$A"
+	answers east b "$HUB_A" "$(in_family 240.2.2.2)"
+	answers hub a "$A" "$HUB_A"
+	answers hub a "$(in_family 240.2.2.2)" "$HUB_A"
+}
+
+hosts_and_services_stay_closed()
+{
+	local before
+	before=$(dropped east node1 PEER_DENIED)
+	no_answer west a tcp "$(in_family 240.1.1.254)" # the gateway of node1
+	(($(dropped east node1 PEER_DENIED) > before))
+	before=$(dropped west node1 PEER_SOURCE)
+	expect_failure of west on node1 ping -c 1 -W 1 "$A"
+}
+
+policies_name_views()
+{
+	of east apply policy <<-END
+		apiVersion: networking.k8s.io/v1
+		kind: NetworkPolicy
+		metadata: {name: from-b}
+		spec:
+		  podSelector: {matchLabels: {app: a}}
+		  policyTypes: [Ingress]
+		  ingress: [{from: [{ipBlock: {cidr: 240.1.2.0/24}}]}]
+	END
+	wait_for 10 no_answer west a tcp "$A"
+	answers west b "$A" "$B"
+	answers west a "$B" "$A"
+	of east lab delete "$TMP/policy.yaml"
+	wait_for 10 of west ask a tcp "$(with_port "$A" 8080)"
+}
+
+access_is_one_way()
+{
+	local to before
+	before=$(($(dropped east node1 PEER_DENIED) + $(dropped east node2 PEER_DENIED)))
+	direct Pods None
+	for to in "$A" "$B"; do
+		wait_for 10 no_answer west a tcp "$to"
+		no_answer west b udp "$to"
+	done
+	(($(dropped east node1 PEER_DENIED) + $(dropped east node2 PEER_DENIED) > before))
+	for to in "$A" "$B"; do
+		answers east a "$to" "$A"
+		answers east b "$to" "$B"
+	done
+	direct
+	wait_for 10 of west ask a tcp "$(with_port "$A" 8080)"
+	all_ways
+}
+
+load_between()
+{
+	of west load west a "$(with_port "$A" 8080)" "$(with_port "$B" 8080)"
+	of east load east b "$(with_port "$A" 8080)" "$(with_port "$B" 8080)"
+}
+nothing_is_lost()
+{
+	local name
+	of west end_all "$LOAD"
+	of east end_all "$LOAD"
+	wait_for 10 have_ended datagrams "$TMP"/load.*
+	for name in west east; do
+		cat "$TMP/load.$name"
+		expect_match "load of $name" "^connections [0-9]+ broken 0" "$(grep ^connections "$TMP/load.$name")"
+	done
+}
+
+hub_carries()
+{
+	local before
+	before=$(of hub on node1 "$MK_BIN" drops -o json | jq '[.[].packets] | add // 0')
+	through_hub
+	all_peers_are hub
+	all_ways
+	direct
+	all_peers_are direct
+	all_ways
+	expect_eq "drops of the hub" "$before" "$(of hub on node1 "$MK_BIN" drops -o json | jq '[.[].packets] | add // 0')"
+}
+
+path_changes_under_load()
+{
+	load_between
+	through_hub
+	all_peers_are hub
+	direct
+	all_peers_are direct
+	nothing_is_lost
+}
+
+hub_that_does_not_relay()
+{
+	local before
+	through_hub
+	all_peers_are hub
+	before=$(dropped hub node1 PEER_TRANSIT)
+	peer hub east 240.2.0.0/16 Pods "relay: false"
+	wait_for 10 no_answer west a tcp "$A"
+	(($(dropped hub node1 PEER_TRANSIT) > before))
+	answers hub a "$A" "$HUB_A"
+	peer hub east 240.2.0.0/16 Pods "relay: true"
+	wait_for 10 of west ask a tcp "$(with_port "$A" 8080)"
+	direct
+	all_peers_are direct
+}
+
+agents_are_dead()
+{
+	of west lab agent kill node1
+	of east lab agent kill node2
+	all_ways
+	of west lab agent start node1
+	of east lab agent start node2
+	all_peers_are direct
+	all_ways
+}
+
+# repaired CLUSTER COMMAND...: the fault goes, and pods talk again
+repaired()
+{
+	local log
+	log=$(of west lab log node1 | wc -l)
+	of west on node1 "$@"
+	wait_for 15 of west ask a tcp "$(with_port "$A" 8080)"
+	wait_for 15 device_is_whole
+	wait_for 15 expect_match "log" "warn" "$(of west lab log node1 | tail -n "+$((log + 1))")"
+	all_ways
+}
+fdb() { of west on node1 bridge fdb show dev mkpeer | grep -c '^06:' || true; }
+device_is_whole() { (($(fdb) == NODES_OF_OTHERS)) && of west on node1 tc filter show dev mkpeer ingress | grep -q cluster_in; }
+
+mkpeer_is_repaired()
+{
+	NODES_OF_OTHERS=$(fdb)
+	((NODES_OF_OTHERS >= 3)) # of east and hub
+	repaired command ip link del mkpeer
+	repaired command ip link set mkpeer down
+	repaired sh -c 'bridge fdb show dev mkpeer | while read -r mac _; do bridge fdb del "$mac" dev mkpeer; done'
+	repaired tc filter del dev mkpeer ingress
+}
+
+tools_name_peers()
+{
+	expect_match "trace" "peer east" "$(of west on node1 "$MK_BIN" trace default/a "$A" 8080)"
+	expect_match "trace" "forwarded" "$(of west on node1 "$MK_BIN" trace default/a "$A" 8080)"
+	of west on node1 "$MK_BIN" check
+	expect_eq "counted" true "$(of west on node1 "$MK_BIN" peers east -o json | jq '.[0] | .packetsTo > 10 and .packetsFrom > 10 and .bytesTo > 1000')"
+}
+
+peer_goes()
+{
+	of west lab delete "$TMP/peer-east.yaml"
+	wait_for 10 peers_are west node1 "hub direct ok"
+	wait_for 10 no_answer west a tcp "$A"
+	answers west a "$HUB_A" "$A"
+	expect_eq "FDB entries" 1 "$(fdb)"
+	direct
+	all_peers_are direct
+	all_ways
+}
+
+name_goes()
+{
+	of west lab agent stop node1
+	MK_LAB=$BASE-west MK_AGENT_FLAGS="" lab agent start node1
+	expect_failure of west on node1 command ip link show mkpeer
+	expect_match "peers" "clusterName" "$(of west on node1 "$MK_BIN" peers 2>&1 || true)"
+	of west lab agent stop node1
+	of west lab agent start node1
+	all_peers_are direct
+	all_ways
+}
+
+# ---- setup
+
+of west lab up 2 --site 1 --pods &
+of east lab up 2 --site 2 --pods &
+of hub lab up 1 --site 3 --pods
+wait
+lab wan "$BASE-west" "$BASE-east" "$BASE-hub"
+for cluster in "${CLUSTERS[@]}"; do
+	expect_eq "pod a of $cluster" 10.244.1.2 "$(of "$cluster" lab pod node1 a)"
+	of "$cluster" serve a a --tcp 8080 --udp 8080
+	[[ $cluster != hub ]] || continue
+	expect_eq "pod b of $cluster" 10.244.2.2 "$(of "$cluster" lab pod node2 b)"
+	of "$cluster" serve b b --tcp 8080 --udp 8080
+done
+
+check "a packet to a view that no peer has goes nowhere" unknown_views_go_nowhere
+check "published and peered, clusters are ready" publish_connects
+check "pods of equal addresses talk by views" all_ways
+check "the hub is a cluster as the others" with_the_hub
+check "only pods are open to peers, and only pods reach views" hosts_and_services_stay_closed
+check "policies name views" policies_name_views
+check "access: None refuses flows of the peer, and answers come" access_is_one_way
+check "through a hub, pods have the same views" hub_carries
+check "a path changes under load, and no connection breaks" path_changes_under_load
+check "a hub relays only what it is told to" hub_that_does_not_relay
+check "agents are dead, and traffic goes on" agents_are_dead
+check "mkpeer, its FDB and its program are repaired" mkpeer_is_repaired
+check "tools name peers" tools_name_peers
+check "a peer goes and comes" peer_goes
+check "without clusterName nothing of it remains" name_goes
+finish
