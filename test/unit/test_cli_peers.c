@@ -66,6 +66,30 @@ static void put_node(const char *range, const char *mac)
 	cli_put("routes", &key, sizeof(key), &route, sizeof(route));
 }
 
+/* The device to other clusters, with the FDB entry of node 1 of cluster 7. */
+static void make_peer_device(void)
+{
+	const struct mk_vxlan vxlan = { .name = "mkpeer",
+					.id = MK_CLUSTER_VNI,
+					.port = 8472,
+					.local = ip_of("192.168.99.11"),
+					.mac = mac_of("02:4d:0a:12:00:01") };
+	const struct mk_nl_fdb fdb = { mac_of("06:00:00:07:00:01"), ip_of("192.0.2.7"), 0 };
+	struct mk_link link;
+
+	fx_ok(mk_nl_vxlan_add(fx.nl, &vxlan, &fx.err));
+	fx_ok(mk_nl_link_get(fx.nl, "mkpeer", &link, &fx.err));
+	fx_ok(mk_nl_fdb_put(fx.nl, link.ifindex, &fdb, &fx.err));
+	fx.links.cluster_ifindex = (__u32)link.ifindex;
+}
+
+static void put_hop(__u32 index, __u32 hop)
+{
+	const struct mk_cluster_node_key key = { 7, MK_CLUSTER_BY_INDEX | index };
+
+	cli_put("cluster_nodes", &key, sizeof(key), &hop, sizeof(hop));
+}
+
 /* The overlay's device, with the FDB entry of one other node. */
 static void make_overlay(void)
 {
@@ -89,6 +113,8 @@ static void setup_named(__u32 number)
 
 	fx_setup();
 	make_overlay();
+	if (number)
+		make_peer_device();
 	fx.constants.cluster_number = number;
 	datapath = cli_node();
 	snprintf(text, sizeof(text), "bpf_dir=%s\ncluster_cidr=10.244.0.0/16\ncluster_name=%s\n",
@@ -104,6 +130,7 @@ static void setup(void)
 	put_cluster(7, "240.0.0.0", MK_CLUSTER_ACCESS_PODS);
 	put_cluster(8, "240.1.0.0", MK_CLUSTER_RELAYED);
 	put_counters(7);
+	put_hop(0, 1);
 	write_state(MK_CLUSTER_NAMES_FILE, names);
 }
 
@@ -155,6 +182,18 @@ static void check_names_of_another_version(void)
 	check_output(1, "", "peers");
 	write_state(MK_CLUSTER_NAMES_FILE, "no JSON");
 	check_output(1, "", "peers");
+}
+
+/* ---- check ----------------------------------------------------------------------------------- */
+
+static void check_check(void)
+{
+	check_output(1, "ok     peers         2 other clusters are usable, by 1 nodes", "check");
+	check_output(1, "note   peers         peer new: nothing is published", "check");
+	put_hop(1, 2);
+	check_output(1,
+		     "WRONG  peers         the device to other clusters has no FDB entry of 1 of 2",
+		     "check");
 }
 
 /* ---- peer publish ---------------------------------------------------------------------------- */
@@ -227,6 +266,7 @@ static void check_other_words(void)
 START_TEST(test_node)
 {
 	check_list();
+	check_check();
 	check_one_peer();
 	check_peer_of_other_family();
 	check_names_of_another_version();
@@ -243,6 +283,7 @@ START_TEST(test_no_name)
 	setup_named(0);
 	check_output_lacks(1, "NAME", "peers");
 	check_output_lacks(1, "kind", "peer", "publish");
+	check_output_lacks(1, "peers", "check");
 	teardown();
 }
 END_TEST

@@ -24,6 +24,10 @@ struct mk_checking {
 void check_found(struct mk_checking *checking, const char *check, const char *remedy,
 		 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/* The remedy of what an agent repairs. */
+#define CHECK_REPAIRED \
+	"the agent repairs that while it runs: start it, or restart it, and see its log"
+
 /* Add a possible fault, which depends on things not seen from here. It does not count as wrong. */
 void check_note(struct mk_checking *checking, const char *check, const char *remedy,
 		const char *fmt, ...) __attribute__((format(printf, 4, 5)));
@@ -49,6 +53,7 @@ void check_former_family(struct mk_checking *checking);
 void check_hooks(struct mk_checking *checking);
 void check_nodes(struct mk_checking *checking);
 void check_pods(struct mk_checking *checking);
+void check_peers(struct mk_checking *checking); /* peers.c */
 void check_ports(struct mk_checking *checking); /* ports.c */
 void check_policies(struct mk_checking *checking); /* policies.c */
 void check_policy_notes(struct mk_checking *checking);

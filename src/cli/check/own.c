@@ -16,8 +16,6 @@
 #include "overlay/device.h"
 #include "pod/ipam/ipam.h"
 
-#define REPAIRED "the agent repairs that while it runs: start it, or restart it, and see its log"
-
 static bool is_ipv6(const struct mk_view *view)
 {
 	return view->family == AF_INET6;
@@ -155,7 +153,7 @@ static unsigned int check_hook(struct mk_checking *checking, uint32_t ifindex,
 	if (mk_hook_query(checking->view->nl, (int)ifindex, direction, &id, NULL) == 0 && id)
 		return 1;
 	if_indextoname(ifindex, name);
-	check_found(checking, "hooks", REPAIRED, "no program on the %s of interface %s (%u)",
+	check_found(checking, "hooks", CHECK_REPAIRED, "no program on the %s of interface %s (%u)",
 		    direction == MK_INGRESS ? "ingress" : "egress", name, ifindex);
 	return 0;
 }
@@ -173,9 +171,9 @@ static unsigned int check_entries(struct mk_checking *checking)
 	for (__u32 slot = 0, id; ret == 0 && slot < MK_ENTRY_COUNT; slot++)
 		count += mk_table_get(&entries, &slot, &id, NULL) == 0;
 	if (ret < 0)
-		check_found(checking, "hooks", REPAIRED, "%s", mk_error_text(&err));
+		check_found(checking, "hooks", CHECK_REPAIRED, "%s", mk_error_text(&err));
 	else if (count < MK_ENTRY_COUNT)
-		check_found(checking, "hooks", REPAIRED,
+		check_found(checking, "hooks", CHECK_REPAIRED,
 			    "map other_family has only %u of %u programs of IPv6", count,
 			    MK_ENTRY_COUNT);
 	return count;
@@ -221,7 +219,8 @@ void check_nodes(struct mk_checking *checking)
 		check_found(checking, "nodes", "run as root", "%s", mk_error_text(&err));
 	for (size_t i = 0; i < count; i++)
 		if (mk_cli_node_fault(&nodes[i]))
-			check_found(checking, "nodes", REPAIRED, "%s%sthe one with pods %s: %s",
+			check_found(checking, "nodes", CHECK_REPAIRED,
+				    "%s%sthe one with pods %s: %s",
 				    nodes[i].name ? nodes[i].name : "", nodes[i].name ? ", " : "",
 				    mk_cidr_format(&nodes[i].pod_cidr, text),
 				    mk_cli_node_fault(&nodes[i]));
@@ -305,12 +304,12 @@ static bool check_quiet_device(struct mk_checking *checking, uint32_t ifindex, c
 	struct mk_link link;
 
 	if (mk_nl_link_get_index(checking->view->nl, (int)ifindex, &link, NULL) < 0)
-		check_found(checking, "mtu", REPAIRED, "%s is gone", what);
+		check_found(checking, "mtu", CHECK_REPAIRED, "%s is gone", what);
 	else if (!(link.flags & IFF_UP))
-		check_found(checking, "mtu", REPAIRED, "%s is down", link.name);
+		check_found(checking, "mtu", CHECK_REPAIRED, "%s is down", link.name);
 	else if (link.mtu_bytes != links->set.overlay_mtu_bytes)
-		check_found(checking, "mtu", REPAIRED, "%s has %u, the programs know %u", link.name,
-			    link.mtu_bytes, links->set.overlay_mtu_bytes);
+		check_found(checking, "mtu", CHECK_REPAIRED, "%s has %u, the programs know %u",
+			    link.name, link.mtu_bytes, links->set.overlay_mtu_bytes);
 	else
 		return true;
 	return false;
@@ -338,7 +337,8 @@ void check_mtu(struct mk_checking *checking)
 	if (mk_nl_link_get_index(checking->view->nl, (int)set->overlay_ifindex, &overlay, NULL) <
 		    0 ||
 	    mk_nl_link_get_index(checking->view->nl, (int)set->first.ifindex, &uplink, NULL) < 0)
-		check_found(checking, "mtu", REPAIRED, "the overlay device or its uplink is gone");
+		check_found(checking, "mtu", CHECK_REPAIRED,
+			    "the overlay device or its uplink is gone");
 	else if (!(overlay.flags & IFF_UP) || !(uplink.flags & IFF_UP))
 		check_found(checking, "mtu", "ip link set DEVICE up", "%s or %s is down",
 			    overlay.name, uplink.name);
@@ -348,7 +348,7 @@ void check_mtu(struct mk_checking *checking)
 			    "%s has %u, but pods of IPv6 need an uplink of at least %u",
 			    uplink.name, uplink.mtu_bytes, MK_IPV6_MTU_MIN_BYTES + more_bytes);
 	else if (overlay.mtu_bytes != set->overlay_mtu_bytes)
-		check_found(checking, "mtu", REPAIRED, "%s has %u, the programs know %u",
+		check_found(checking, "mtu", CHECK_REPAIRED, "%s has %u, the programs know %u",
 			    overlay.name, overlay.mtu_bytes, set->overlay_mtu_bytes);
 	else if (overlay.mtu_bytes + more_bytes > uplink.mtu_bytes)
 		check_found(

@@ -123,7 +123,7 @@ static int add_peers(json_object *list, const struct all *all, const char *word,
 	bool found = !word;
 	int status = 0;
 
-	for (size_t i = 0; (entry = mk_peer_at(&all->of[0], i)); i++) {
+	for (size_t i = 0; (entry = mk_peer_at(all->of[0].view, i)); i++) {
 		const char *name = text_of(entry, "name");
 
 		if (word && (!name || strcmp(name, word) != 0))
@@ -150,13 +150,15 @@ static int show(const struct mk_views *views, const struct mk_cli_options *optio
 		{ "TO", "packetsTo" }, { "FROM", "packetsFrom" }, { "STATE", "state" },
 	};
 	cleanup_json json_object *list = json_object_new_array();
+	cleanup_json json_object *names = NULL;
 	struct all all = { .count = 0 };
-	int ret = 0, status;
+	int ret, status;
 
 	if (!views->list[0].node.cluster_number)
 		return mk_error_set(
 			err, ENOENT,
 			"this cluster has no name, so it has no peers: set clusterName in the ConfigMap, and restart the agents");
+	ret = mk_peer_names_read(options->state_dir, &names, err); /* an error names the file */
 	for (size_t i = 0; ret == 0 && i < views->count; i++)
 		ret = mk_cli_peers_open(&all.of[all.count++], &views->list[i], err);
 	ret = ret ?: add_peers(list, &all, options->words[0], err);

@@ -1,29 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/state_file.h"
 #include "cli/inspect/peers.h"
 #include "clusters/clusters.h"
 
-static int read_names(struct mk_cli_peers *peers, struct mk_error *err)
+static bool is_of_version(json_object *names)
 {
-	const char *state_dir = peers->view->state_dir;
-	cleanup_free char *text = NULL;
 	json_object *version = NULL;
-	int ret = mk_state_file_read(state_dir, MK_CLUSTER_NAMES_FILE, &text, err);
 
+	return json_object_is_type(names, json_type_object) &&
+	       json_object_object_get_ex(names, "version", &version) &&
+	       json_object_get_int(version) == MK_CLUSTER_NAMES_VERSION;
+}
+
+int mk_peer_names_read(const char *state_dir, json_object **names, struct mk_error *err)
+{
+	cleanup_free char *text = NULL;
+	int ret;
+
+	*names = NULL;
+	ret = mk_state_file_read(state_dir, MK_CLUSTER_NAMES_FILE, &text, err);
 	if (ret <= 0)
 		return ret;
-	peers->names = json_tokener_parse(text);
-	if (!json_object_is_type(peers->names, json_type_object) ||
-	    !json_object_object_get_ex(peers->names, "version", &version) ||
-	    json_object_get_int(version) != MK_CLUSTER_NAMES_VERSION)
-		return mk_error_set(
-			err, EPROTO,
-			"file '%s' in '%s' is not of version %d: use the binary of the agent that wrote it",
-			MK_CLUSTER_NAMES_FILE, state_dir, MK_CLUSTER_NAMES_VERSION);
-	return 0;
+	*names = json_tokener_parse(text);
+	if (is_of_version(*names))
+		return 0;
+	json_object_put(*names);
+	*names = NULL;
+	return mk_error_set(
+		err, EPROTO,
+		"file '%s' in '%s' is not of version %d: use the binary of the agent that wrote it",
+		MK_CLUSTER_NAMES_FILE, state_dir, MK_CLUSTER_NAMES_VERSION);
 }
 
 int mk_cli_peers_open(struct mk_cli_peers *peers, const struct mk_view *view, struct mk_error *err)
@@ -38,37 +49,35 @@ int mk_cli_peers_open(struct mk_cli_peers *peers, const struct mk_view *view, st
 	ret = ret
 		      ?: mk_table_open(&peers->nodes, view->dir, "cluster_nodes",
 				       sizeof(struct mk_cluster_node_key), sizeof(__u32), err);
-	ret = ret
-		      ?: mk_table_open(&peers->counters, view->dir, "cluster_counters",
-				       sizeof(__u32), sizeof(struct mk_cluster_counters), err);
-	return ret ?: read_names(peers, err);
+	return ret
+		       ?: mk_table_open(&peers->counters, view->dir, "cluster_counters",
+					sizeof(__u32), sizeof(struct mk_cluster_counters), err);
 }
 
 void mk_cli_peers_close(struct mk_cli_peers *peers)
 {
-	json_object_put(peers->names);
 	mk_table_close(&peers->clusters);
 	mk_table_close(&peers->nodes);
 	mk_table_close(&peers->counters);
 }
 
-json_object *mk_peer_at(const struct mk_cli_peers *peers, size_t index)
+json_object *mk_peer_at(const struct mk_view *view, size_t index)
 {
 	json_object *list = NULL;
 
-	if (!peers->names || !json_object_object_get_ex(peers->names, "peers", &list) ||
+	if (!view->peer_names || !json_object_object_get_ex(view->peer_names, "peers", &list) ||
 	    !json_object_is_type(list, json_type_array) || index >= json_object_array_length(list))
 		return NULL;
 	return json_object_array_get_idx(list, index);
 }
 
-const char *mk_peer_name(const struct mk_cli_peers *peers, unsigned int number,
+const char *mk_peer_name(const struct mk_view *view, unsigned int number,
 			 char buf[MK_PEER_NAME_BYTES])
 {
 	json_object *entry;
 
 	snprintf(buf, MK_PEER_NAME_BYTES, "cluster %u", number);
-	for (size_t i = 0; (entry = mk_peer_at(peers, i)); i++)
+	for (size_t i = 0; (entry = mk_peer_at(view, i)); i++)
 		if (json_object_get_int64(json_object_object_get(entry, "number")) ==
 		    (int64_t)number)
 			snprintf(buf, MK_PEER_NAME_BYTES, "%s",
@@ -81,4 +90,93 @@ bool mk_peer_row(const struct mk_cli_peers *peers, unsigned int number, struct m
 	const __u32 key = number;
 
 	return mk_table_get(&peers->clusters, &key, row, NULL) == 0;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+struct search {
+	const struct mk_mac *mac;
+	struct mk_ip remote;
+};
+
+static int see_fdb(void *ctx, const struct mk_nl_fdb *fdb)
+{
+	struct search *search = ctx;
+
+	if (memcmp(&fdb->mac, search->mac, sizeof(fdb->mac)) == 0)
+		search->remote = fdb->remote;
+	return 0;
+}
+
+struct mk_ip mk_peer_remote(const struct mk_view *view, const struct mk_mac *mac)
+{
+	struct search search = { .mac = mac };
+
+	if (mk_nl_each_fdb(view->nl, (int)view->links.cluster_ifindex, see_fdb, &search, NULL) < 0)
+		return (struct mk_ip){ .family = AF_UNSPEC };
+	return search.remote;
+}
+
+struct listing {
+	struct mk_peer_hop *hops;
+	size_t count;
+};
+
+static struct mk_mac mac_of(unsigned int cluster, unsigned int hop)
+{
+	const struct mk_cluster_dest dest = {
+		.local = MK_CLUSTER_MAC_LOCAL,
+		.cluster = { (__u8)(cluster >> 16), (__u8)(cluster >> 8), (__u8)cluster },
+		.hop = { (__u8)(hop >> 8), (__u8)hop },
+	};
+	struct mk_mac mac;
+
+	memcpy(&mac, &dest, sizeof(mac));
+	return mac;
+}
+
+static int see_hop(void *ctx, const void *key_, const void *value_, struct mk_error *err)
+{
+	const struct mk_cluster_node_key *key = key_;
+	const __u32 *hop = value_;
+	struct listing *listing = ctx;
+	struct mk_peer_hop *bigger;
+
+	if (!(key->index & MK_CLUSTER_BY_INDEX))
+		return 0;
+	bigger = reallocarray(listing->hops, listing->count + 1, sizeof(*bigger));
+	if (!bigger)
+		return mk_error_errno(err, ENOMEM, "cannot list the nodes of other clusters");
+	listing->hops = bigger;
+	bigger[listing->count++] = (struct mk_peer_hop){ .mac = mac_of(key->cluster, *hop) };
+	return 0;
+}
+
+static int see_remote(void *ctx, const struct mk_nl_fdb *fdb)
+{
+	struct listing *listing = ctx;
+
+	for (size_t i = 0; i < listing->count; i++)
+		if (memcmp(&listing->hops[i].mac, &fdb->mac, sizeof(fdb->mac)) == 0)
+			listing->hops[i].remote = fdb->remote;
+	return 0;
+}
+
+int mk_peer_hops(const struct mk_cli_peers *peers, struct mk_peer_hop **hops, size_t *count,
+		 struct mk_error *err)
+{
+	const struct mk_view *view = peers->view;
+	struct listing listing = { .count = 0 };
+	int ret = mk_table_each(&peers->nodes, see_hop, &listing, err);
+
+	ret = ret
+		      ?: mk_nl_each_fdb(view->nl, (int)view->links.cluster_ifindex, see_remote,
+					&listing, err);
+	if (ret < 0) {
+		free(listing.hops);
+		listing = (struct listing){ 0 };
+	}
+	*hops = listing.hops;
+	*count = listing.count;
+	return ret;
 }

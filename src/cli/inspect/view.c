@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "cli/inspect/peers.h"
 #include "cli/inspect/view_internal.h"
 #include "datapath/maps/constants.h"
 #include "datapath/maps/object.h"
@@ -123,6 +124,8 @@ int view_open(struct mk_view *view, const struct mk_cli_options *options, size_t
 	view->loaded = ret == 0;
 	ret = ret ?: mk_names_read(view->state_dir, mk_node_family(&view->node), &view->names, err);
 	ret = ret ?: mk_node_names_read(view->state_dir, &view->node_names, err);
+	if (ret == 0 && mk_peer_names_read(view->state_dir, &view->peer_names, NULL) < 0)
+		view->peer_names = NULL;
 	return ret < 0 ? ret : read_pods(view, options, err);
 }
 
@@ -133,6 +136,7 @@ void view_release(struct mk_view *view)
 	free(view->pods);
 	mk_names_release(&view->names);
 	mk_node_names_release(&view->node_names);
+	json_object_put(view->peer_names);
 	mk_nl_free(view->nl);
 	mk_table_close(&view->routes);
 	*view = (struct mk_view){ .routes = { .fd = -1 } };
@@ -309,6 +313,7 @@ const char *view_node(const struct mk_view *view, const struct mk_addr *addr)
 const char *view_who(const struct mk_view *view, const struct mk_addr *addr, char *buf)
 {
 	const struct mk_view_pod *pod = mk_view_pod(view, addr);
+	char peer[MK_PEER_NAME_BYTES];
 	struct mk_route route;
 
 	*buf = '\0';
@@ -321,5 +326,8 @@ const char *view_who(const struct mk_view *view, const struct mk_addr *addr, cha
 		snprintf(buf, MK_VIEW_WHO_BYTES, "this host");
 	else if (mk_view_route(view, addr, &route) && route.type == MK_ROUTE_OVERLAY)
 		snprintf(buf, MK_VIEW_WHO_BYTES, "on %s", view_node(view, addr) ?: "another node");
+	else if (mk_view_route(view, addr, &route) && route.type == MK_ROUTE_CLUSTER)
+		snprintf(buf, MK_VIEW_WHO_BYTES, "peer %s",
+			 mk_peer_name(view, mk_route_cluster(&route), peer));
 	return buf;
 }

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <json-c/json.h>
+
 #include "monokube/abi.h"
 #include "base/netlink/netlink.h"
 #include "cli/cli.h"
@@ -34,6 +36,7 @@ struct mk_view {
 	struct mk_table routes;
 	struct mk_service_names names;
 	struct mk_node_names node_names;
+	json_object *peer_names; /* file MK_CLUSTER_NAMES_FILE; NULL: not there, or not readable */
 	struct mk_view_pod *pods; /* by address */
 	size_t pod_count;
 };

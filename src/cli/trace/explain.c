@@ -221,7 +221,8 @@ static void tell_drop(struct mk_trace_story *story, bool answered)
 }
 
 /* The destination says where a redirect led, as it told the router. */
-static void tell_redirect(struct mk_trace_story *story, struct mk_tuple *tuple)
+static void tell_redirect(struct mk_trace_story *story, struct mk_tuple *tuple,
+			  const struct mk_trace_frame *frame)
 {
 	struct mk_session session;
 	struct mk_route route = { 0 };
@@ -235,6 +236,8 @@ static void tell_redirect(struct mk_trace_story *story, struct mk_tuple *tuple)
 		tell_pod(story, tuple);
 	else if (route.type == MK_ROUTE_OVERLAY)
 		trace_tell_overlay(story, tuple);
+	else if (route.type == MK_ROUTE_CLUSTER)
+		trace_tell_peer(story, tuple, frame);
 	else
 		tell_host(story, tuple);
 }
@@ -313,7 +316,7 @@ void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool
 	} else if (verdict == MK_TRACE_PASS) {
 		tell_host(story, &now);
 	} else {
-		tell_redirect(story, &now);
+		tell_redirect(story, &now, &frame);
 	}
 	if (trace_frame_read(&frame, &seen))
 		trace_step(story, "packet", NULL, "as it goes on: %s > %s",

@@ -48,6 +48,10 @@ static int place_of(const struct mk_view *view, struct mk_trace_request *request
 		request->place = route.type == MK_ROUTE_HOST ? MK_TRACE_HOST : MK_TRACE_OTHER_NODE;
 		return 0;
 	}
+	if (route.type == MK_ROUTE_CLUSTER) {
+		request->place = MK_TRACE_PEER;
+		return 0;
+	}
 	return mk_error_set(
 		err, ENOENT,
 		"FROM '%s' is inside the cluster's ranges, but no pod or node has it: see `monokube pods` and `monokube nodes`",

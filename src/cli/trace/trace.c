@@ -135,6 +135,23 @@ static int from_other_node(struct mk_trace_story *story, struct mk_error *err)
 		   somebody, err);
 }
 
+static int from_peer(struct mk_trace_story *story, struct mk_error *err)
+{
+	const int ifindex = (int)story->view->links.cluster_ifindex;
+	struct mk_trace_frame frame;
+	enum mk_trace_verdict verdict;
+	char who[MK_VIEW_WHO_BYTES];
+	int ret = trace_peer_frame(story->view, story->request, &frame, who, err);
+
+	ret = ret ?: enter(story, who, ifindex, MK_INGRESS, "cluster_in", err);
+	if (ret <= 0)
+		return ret;
+	ret = trace_copy_run(story->copy, "cluster_in", ifindex, &frame, &verdict, err);
+	if (ret == 0)
+		trace_tell(story, &story->request->tuple, false, &frame, verdict);
+	return ret;
+}
+
 /* Send to an address of the host itself: the loopback device's program hands on what is for a
  * Service. */
 static int host_to_itself(struct mk_trace_story *story, struct mk_error *err)
@@ -220,6 +237,7 @@ static int walk(struct mk_trace_story *story, struct mk_error *err)
 		[MK_TRACE_HOST] = from_host,
 		[MK_TRACE_OTHER_NODE] = from_other_node,
 		[MK_TRACE_OUTSIDE] = from_outside,
+		[MK_TRACE_PEER] = from_peer,
 	};
 	int ret = from[story->request->place](story, err);
 

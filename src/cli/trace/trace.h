@@ -20,6 +20,7 @@ enum mk_trace_place {
 	MK_TRACE_HOST,
 	MK_TRACE_OTHER_NODE, /* or a pod there */
 	MK_TRACE_OUTSIDE,
+	MK_TRACE_PEER, /* a pod of another cluster, by its view */
 };
 
 /* What only a packet of IPv6 has. */
@@ -113,6 +114,15 @@ void trace_tell_policies(struct mk_trace_story *story);
  * *@verdict become what comes out of the last one. */
 void trace_tell_chains(struct mk_trace_story *story, const struct mk_tuple *key,
 		       struct mk_trace_frame *frame, enum mk_trace_verdict *verdict);
+/* Add steps for how a packet for the view @tuple->daddr gets to the other cluster (peer.c). @frame
+ * is what the programs made. */
+void trace_tell_peer(struct mk_trace_story *story, const struct mk_tuple *tuple,
+		     const struct mk_trace_frame *frame);
+/* Make the frame that the peer with the view @request->tuple.saddr sends, and name the peer in @who of
+ * MK_VIEW_WHO_BYTES. */
+mk_must_check int trace_peer_frame(const struct mk_view *view,
+				   const struct mk_trace_request *request,
+				   struct mk_trace_frame *frame, char *who, struct mk_error *err);
 /* Add steps for how a packet for @tuple gets to the other node: route, neighbour, FDB. */
 void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tuple);
 
