@@ -321,7 +321,7 @@ static int prune(struct mk_overlay *overlay, const struct sides *sides, unsigned
 		ret = mk_nl_neigh_delete(overlay->nl, ifindex, &sides->neighs.list[i].ip, err);
 		(*changes)++;
 	}
-	for (size_t i = 0; ret == 0 && i < TUNNELS; i++)
+	for (size_t i = 0; ret == 0 && i < (overlay->clusters_known ? TUNNELS : CLUSTERS); i++)
 		ret = prune_fdb(overlay, i, sides, changes, err);
 	return ret;
 }

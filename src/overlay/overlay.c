@@ -212,7 +212,7 @@ int mk_overlay_set_clusters(struct mk_overlay *overlay, const struct mk_clusters
 {
 	struct mk_clusters_fdb *copy;
 
-	if (same_clusters(overlay, rows, count))
+	if (overlay->clusters_known && same_clusters(overlay, rows, count))
 		return 0;
 	copy = calloc(count + 1, sizeof(*copy));
 	if (!copy)
@@ -222,6 +222,7 @@ int mk_overlay_set_clusters(struct mk_overlay *overlay, const struct mk_clusters
 	free(overlay->clusters);
 	overlay->clusters = copy;
 	overlay->cluster_count = count;
+	overlay->clusters_known = true;
 	overlay->peers_changed = true;
 	return 0;
 }

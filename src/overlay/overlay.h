@@ -42,8 +42,9 @@ mk_must_check int mk_overlay_set_peers(struct mk_overlay *overlay, sa_family_t f
 mk_must_check int mk_overlay_set_service_ranges(struct mk_overlay *overlay, sa_family_t family,
 						const struct mk_cidr *ranges, size_t count,
 						struct mk_error *err);
-/* Set the nodes of other clusters that get packets of any family; @rows are copied. Without
- * mk_device_wanted.peer_name they are not written. */
+/* Set the nodes of other clusters that get packets of any family; @rows are copied. Until the
+ * first call, entries of an earlier agent stay. Without mk_device_wanted.peer_name nothing is
+ * written. */
 mk_must_check int mk_overlay_set_clusters(struct mk_overlay *overlay,
 					  const struct mk_clusters_fdb *rows, size_t count,
 					  struct mk_error *err);

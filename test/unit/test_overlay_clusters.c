@@ -242,11 +242,18 @@ START_TEST(test_next_agent)
 	overlay = mk_overlay_new(nl, &err);
 	mk_overlay_set_node(overlay, &node_devices, own);
 	sync_alone(false);
+	sync_alone(true); /* everything else has been read */
 	ck_assert_uint_eq(count(), 2);
 	set(rows, 2);
 	sync_alone(true);
 	ck_assert_uint_eq(changes, 0);
 	ck_assert_uint_eq(count(), 2);
+	mk_overlay_free(overlay);
+	overlay = mk_overlay_new(nl, &err);
+	mk_overlay_set_node(overlay, &node_devices, own);
+	set(NULL, 0);
+	sync_alone(true);
+	ck_assert_uint_eq(count(), 0);
 }
 END_TEST
 
