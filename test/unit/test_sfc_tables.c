@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -738,6 +739,74 @@ START_TEST(test_end_flows_repair)
 }
 END_TEST
 
+/* What another process did to the pin of the map. */
+static void lose_pin(const char *path)
+{
+	ck_assert_int_eq(unlink(path), 0);
+}
+
+static void pin_other_map(const char *path)
+{
+	lose_pin(path);
+	ck_assert_int_eq(bpf_obj_pin(sfc_tables.paths.fd, path), 0);
+}
+
+static void lose_directory(const char *path)
+{
+	lose_pin(path);
+	ck_assert_int_eq(rmdir(SFC_PINS "/maps"), 0);
+}
+
+static void (*const pin_damages[])(const char *path) = { lose_pin, pin_other_map, lose_directory };
+
+START_TEST(test_end_flows_pin_repair)
+{
+	const char *log;
+	char path[64];
+	uint32_t id;
+
+	begin_ends();
+	id = flows_id();
+	put_flow(IPPROTO_UDP, 1, now_ns / S, false);
+	flows_pin(path, sizeof(path));
+	pin_damages[_i](path);
+	capture_log();
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 0);
+	log = captured_log();
+	ck_assert_msg(strstr(log, path) != NULL, "%s", log);
+	stop();
+	start();
+	ck_assert_uint_eq(apply(), 0);
+	ck_assert_uint_eq(flows_id(), id);
+	ck_assert_uint_eq(count_flows(), 1);
+}
+END_TEST
+
+/* What cannot be pinned is said, and does not keep other entries from repair. */
+START_TEST(test_end_flows_pin_stuck)
+{
+	char path[64];
+
+	begin_ends();
+	flows_pin(path, sizeof(path));
+	lose_pin(path);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	lose_chain();
+	capture_log();
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	captured_log();
+	ck_assert_int_lt(mk_sfc_sync_audit(made, 64, &err), 0);
+	ck_assert_msg(strstr(mk_error_text(&err), path) && strstr(mk_error_text(&err), "by hand"),
+		      "%s", mk_error_text(&err));
+	ck_assert_int_eq(rmdir(path), 0);
+	capture_log();
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	captured_log();
+	ck_assert_uint_eq(count_flows(), 0);
+}
+END_TEST
+
 /* The chain's own flows do not keep its number. */
 START_TEST(test_end_flows_gone)
 {
@@ -775,6 +844,8 @@ static void fill(TCase *tcase)
 	tcase_add_test(tcase, test_end_flows_restart);
 	tcase_add_test(tcase, test_end_flows_without_pin);
 	tcase_add_test(tcase, test_end_flows_repair);
+	tcase_add_loop_test(tcase, test_end_flows_pin_repair, 0, MK_ARRAY_SIZE(pin_damages));
+	tcase_add_test(tcase, test_end_flows_pin_stuck);
 	tcase_add_test(tcase, test_end_flows_gone);
 }
 

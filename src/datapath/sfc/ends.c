@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/time.h"
 #include "datapath/maps/pin.h"
 #include "datapath/sfc/tables_internal.h"
@@ -39,9 +40,13 @@ static int pin(const struct mk_sfc_sync *sync, uint32_t chain, int fd, struct mk
 	if (ret < 0)
 		return ret;
 	if (unlink(path) < 0 && errno != ENOENT)
-		return mk_error_errno(err, errno, "cannot remove pin '%s'", path);
+		return mk_error_errno(err, errno, "cannot replace pin '%s': remove it by hand",
+				      path);
 	if (bpf_obj_pin(fd, path) < 0)
-		return mk_error_errno(err, errno, "cannot pin '%s'", path);
+		return mk_error_errno(
+			err, errno,
+			"cannot pin '%s': its directory must be in a writable BPF file system",
+			path);
 	return 0;
 }
 
@@ -168,23 +173,59 @@ int ends_remove(const struct applying *apply)
 	return ret < 0 ? ret : 0;
 }
 
-int ends_audit(struct mk_sfc_sync *sync)
+/* ---- repair ---------------------------------------------------------------------------------- */
+
+static bool is_map_in_use(const struct mk_sfc_sync *sync, uint32_t chain)
 {
-	int differ = 0;
+	uint32_t id = 0;
+
+	return mk_table_get(&sync->tables->end_flows, &chain, &id, NULL) == 0 &&
+	       id == sync->flows[chain].id;
+}
+
+/* Pin the map of the chain again if no pin leads to it. Returns 1 if it did. */
+static int repair_pin(const struct mk_sfc_sync *sync, uint32_t chain, struct mk_error *err)
+{
+	const struct sfc_flows *flows = &sync->flows[chain];
+	cleanup_close int fd = -1;
+	char path[PATH_MAX];
+	int ret = path_of(sync, chain, path, err);
+
+	if (ret < 0)
+		return ret;
+	fd = bpf_obj_get(path);
+	if (fd >= 0 && id_of(fd) == flows->id)
+		return 0;
+	ret = mk_pin_prepare(sync->tables->pins, err);
+	ret = ret ?: pin(sync, chain, flows->table.fd, err);
+	if (ret < 0)
+		return ret;
+	mk_log_warn(
+		"the pin of a chain's map of flows was removed or replaced by another process and is back pin=%s",
+		path);
+	return 1;
+}
+
+int ends_audit(struct mk_sfc_sync *sync, struct mk_error *err)
+{
+	int differ = 0, failed = 0;
 
 	for (uint32_t i = 0; i < MK_SFC_CHAINS; i++) {
-		uint32_t id = 0;
+		int ret = 0;
 
 		if (!sync->flows[i].id)
 			continue;
-		if (mk_table_get(&sync->tables->end_flows, &i, &id, NULL) == 0 &&
-		    id == sync->flows[i].id)
-			continue;
-		say_changed(&sync->tables->end_flows, i);
-		forget(&sync->flows[i]);
-		differ++;
+		if (!is_map_in_use(sync, i)) {
+			say_changed(&sync->tables->end_flows, i);
+			forget(&sync->flows[i]);
+			differ++;
+		} else if (sync->flows[i].is_open) {
+			ret = repair_pin(sync, i, err);
+		}
+		differ += ret > 0;
+		failed = ret < 0 ? ret : failed;
 	}
-	return differ;
+	return differ ?: failed;
 }
 
 /* ---- flows ----------------------------------------------------------------------------------- */

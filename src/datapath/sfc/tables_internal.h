@@ -88,8 +88,8 @@ void ends_close(struct mk_sfc_sync *sync);
 mk_must_check int ends_put(const struct applying *apply);
 /* and remove the others, after the rows. */
 mk_must_check int ends_remove(const struct applying *apply);
-/* Returns how many maps are not as they were. */
-int ends_audit(struct mk_sfc_sync *sync);
+/* Pin maps again whose pins are gone. Returns how many maps and pins were not as they were. */
+mk_must_check int ends_audit(struct mk_sfc_sync *sync, struct mk_error *err);
 /* Remove idle flows, and note which replicas the others name. */
 mk_must_check int ends_sweep(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_error *err);
 
