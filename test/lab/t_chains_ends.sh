@@ -136,6 +136,19 @@ all_pass()
 	expect_eq "servers that answer" "server-1 server-2" "$(answering udp $UDP_PORT)"
 }
 
+# The sweep counts the flows, every 15 s if there are few
+flows_measured()
+{
+	wait_for 60 has_flows
+	expect_match "max_flows" " 16384$" "$(chain_metric max_flows)"
+}
+has_flows() { [[ $(chain_metric flows) =~ \ [1-9][0-9]*$ ]]; }
+chain_metric()
+{
+	on node1 curl -sg --noproxy '*' http://127.0.0.1:10249/metrics/chains |
+		grep "^monokube_chain_$1{family=\"$(by_family IPv4 IPv6)\",namespace=\"inspection\",chain=\"link\"} "
+}
+
 same_firewall()
 {
 	local before
@@ -316,6 +329,7 @@ end_chain '[{name: firewall}]'
 wait_for 10 ends_serve 2 2 2
 wait_for 10 chain_works
 check "TCP, UDP, fragments and ping, from each client to each server" all_pass
+check "the number of flows is a metric" flows_measured
 check "one firewall sees both directions of a flow, and denies" same_firewall
 check "the port leads to the chain only; eth0 is as any pod's" nowhere_else
 check "two clients with equal flows: the later one is dropped, and counted" ambiguous

@@ -676,12 +676,14 @@ START_TEST(test_end_flows)
 		ck_assert(named.replicas[pods[i].number]);
 	ck_assert(!named.chains[chains[0].number]);
 	ck_assert_uint_eq(mk_sfc_sync_flows(made, pods[1].number), 4);
+	ck_assert_uint_eq(mk_sfc_sync_end_flows(made, chains[0].number), 4);
 	ck_assert_int_eq(pass_ends(120), 0);
 	ck_assert_uint_eq(count_flows(), 4);
 	ck_assert_int_eq(pass_ends(1), 0);
 	ck_assert_uint_eq(count_flows(), 3);
 	ck_assert_int_eq(pass_ends(180), 0);
 	ck_assert_uint_eq(count_flows(), 2);
+	ck_assert_uint_eq(mk_sfc_sync_end_flows(made, chains[0].number), 2);
 	ck_assert_int_eq(pass_ends(24 * 3600), 0);
 	ck_assert_uint_eq(count_flows(), 0);
 	ck_assert_uint_eq(mk_sfc_sync_flows(made, pods[1].number), 0);

@@ -236,6 +236,7 @@ struct look {
 	uint32_t now_s;
 	struct mk_tuple *idle; /* to be removed */
 	size_t idle_count;
+	uint32_t count; /* of the others */
 };
 
 static bool is_idle(const struct mk_tuple *key, const struct mk_sfc_end_flow *flow, uint32_t now_s)
@@ -266,6 +267,7 @@ static int see(void *ctx, const void *key, const void *value, struct mk_error *e
 		memcpy(&look->idle[look->idle_count++], key, sizeof(*look->idle));
 		return 0;
 	}
+	look->count++;
 	for (size_t i = 0; i < MK_SFC_SIDES; i++)
 		note(look->sync, flow->end[i]);
 	for (size_t i = 0; i < MK_SFC_FUNCTIONS; i++)
@@ -278,9 +280,11 @@ static int sweep(struct look *look, struct sfc_flows *flows, struct mk_error *er
 	int ret;
 
 	look->idle_count = 0;
+	look->count = 0;
 	ret = mk_table_each(&flows->table, see, look, err);
 	for (size_t i = 0; ret >= 0 && i < look->idle_count; i++)
 		ret = mk_table_delete(&flows->table, &look->idle[i], err);
+	flows->count = look->count;
 	return ret < 0 ? ret : 0;
 }
 
@@ -301,4 +305,9 @@ int ends_sweep(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_error *err)
 		ret = sweep(&look, &sync->flows[i], err);
 	}
 	return ret;
+}
+
+uint32_t mk_sfc_sync_end_flows(const struct mk_sfc_sync *sync, uint16_t chain)
+{
+	return chain < MK_SFC_CHAINS ? sync->flows[chain].count : 0;
 }

@@ -61,6 +61,8 @@ mk_must_check int mk_sfc_sync_pass_ended(struct mk_sfc_sync *sync, uint64_t now_
 const struct mk_sfc_named *mk_sfc_sync_named(const struct mk_sfc_sync *sync);
 /* Return how many flows passed the replica then. */
 uint32_t mk_sfc_sync_flows(const struct mk_sfc_sync *sync, uint16_t replica);
+/* Return how many flows a chain with ends had then. */
+uint32_t mk_sfc_sync_end_flows(const struct mk_sfc_sync *sync, uint16_t chain);
 /* Read the counters of a replica, all CPUs together. Zeros: it has none. */
 mk_must_check int mk_sfc_sync_counters(const struct mk_sfc_sync *sync, uint16_t replica,
 				       struct mk_sfc_counters *counters, struct mk_error *err);

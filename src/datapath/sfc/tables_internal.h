@@ -44,6 +44,7 @@ struct sfc_flows {
 	uint32_t id; /* of the map that programs use; 0: there is none */
 	bool is_open; /* `table` is that map */
 	struct mk_table table;
+	uint32_t count; /* at the last sweep */
 };
 #define SFC_END_FLOW "sfc_end_flow"
 
