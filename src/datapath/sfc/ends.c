@@ -230,13 +230,11 @@ int ends_audit(struct mk_sfc_sync *sync, struct mk_error *err)
 
 /* ---- flows ----------------------------------------------------------------------------------- */
 
-/* A look at all flows of a chain. */
-struct look {
-	struct mk_sfc_sync *sync;
-	uint32_t now_s;
-	struct mk_tuple *idle; /* to be removed */
-	size_t idle_count;
-	uint32_t count; /* of the others */
+/* What one turn of the loop reads, in less than 0.5 ms; in about 1 ms if all flows are idle. */
+#define BATCH 1024
+struct batch {
+	struct mk_tuple keys[BATCH];
+	struct mk_sfc_end_flow flows[BATCH];
 };
 
 static bool is_idle(const struct mk_tuple *key, const struct mk_sfc_end_flow *flow, uint32_t now_s)
@@ -249,62 +247,58 @@ static bool is_idle(const struct mk_tuple *key, const struct mk_sfc_end_flow *fl
 }
 
 /* mk_sfc_sync_flows() counts two entries per session. */
-static void note(struct mk_sfc_sync *sync, uint16_t replica)
+static void note(struct sfc_seen *seen, uint16_t replica)
 {
 	if (!replica || replica >= MK_SFC_REPLICAS)
 		return;
-	sync->named.replicas[replica] = true;
-	sync->entries[replica] += 2;
+	seen->named.replicas[replica] = true;
+	seen->entries[replica] += 2;
 }
 
-static int see(void *ctx, const void *key, const void *value, struct mk_error *err)
+static void note_flow(struct mk_sfc_sync *sync, const struct mk_sfc_end_flow *flow)
 {
-	const struct mk_sfc_end_flow *flow = value;
-	struct look *look = ctx;
-
-	(void)err;
-	if (is_idle(key, flow, look->now_s) && look->idle_count < MK_SFC_END_FLOWS) {
-		memcpy(&look->idle[look->idle_count++], key, sizeof(*look->idle));
-		return 0;
-	}
-	look->count++;
+	sync->ends.count++;
 	for (size_t i = 0; i < MK_SFC_SIDES; i++)
-		note(look->sync, flow->end[i]);
+		note(&sync->seeing, flow->end[i]);
 	for (size_t i = 0; i < MK_SFC_FUNCTIONS; i++)
-		note(look->sync, flow->replica[i]);
-	return 0;
+		note(&sync->seeing, flow->replica[i]);
 }
 
-static int sweep(struct look *look, struct sfc_flows *flows, struct mk_error *err)
+static int read_batch(struct mk_sfc_sync *sync, const struct mk_table *table, uint32_t now_s,
+		      struct mk_error *err)
 {
-	int ret;
+	cleanup_free struct batch *batch = malloc(sizeof(*batch));
+	int count, ret = 0;
 
-	look->idle_count = 0;
-	look->count = 0;
-	ret = mk_table_each(&flows->table, see, look, err);
-	for (size_t i = 0; ret >= 0 && i < look->idle_count; i++)
-		ret = mk_table_delete(&flows->table, &look->idle[i], err);
-	flows->count = look->count;
-	return ret < 0 ? ret : 0;
+	if (!batch)
+		return mk_error_errno(err, ENOMEM, "cannot read the flows of chains");
+	count = mk_table_next(table, &sync->ends.cursor, batch->keys, batch->flows, BATCH, err);
+	for (int i = 0; ret >= 0 && i < count; i++)
+		if (is_idle(&batch->keys[i], &batch->flows[i], now_s))
+			ret = mk_table_delete(table, &batch->keys[i], err);
+		else
+			note_flow(sync, &batch->flows[i]);
+	return count < 0 ? count : ret;
 }
 
 int ends_sweep(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_error *err)
 {
-	cleanup_free struct mk_tuple *idle = NULL;
-	struct look look = { .sync = sync, .now_s = (uint32_t)(now_ns / MK_NS_PER_S) };
-	int ret = 0;
+	struct ends_sweep *at = &sync->ends;
+	int ret;
 
-	for (size_t i = 0; ret == 0 && i < MK_SFC_CHAINS; i++) {
-		if (!sync->flows[i].is_open)
-			continue;
-		if (!idle)
-			idle = calloc(MK_SFC_END_FLOWS, sizeof(*idle));
-		if (!idle)
-			return mk_error_errno(err, ENOMEM, "cannot read the flows of chains");
-		look.idle = idle;
-		ret = sweep(&look, &sync->flows[i], err);
+	while (at->chain < MK_SFC_CHAINS && !sync->flows[at->chain].is_open)
+		*at = (struct ends_sweep){ .chain = at->chain + 1 };
+	if (at->chain == MK_SFC_CHAINS)
+		return 1;
+	ret = read_batch(sync, &sync->flows[at->chain].table, (uint32_t)(now_ns / MK_NS_PER_S),
+			 err);
+	if (ret < 0)
+		return ret;
+	if (at->cursor.done) {
+		sync->flows[at->chain].count = at->count;
+		*at = (struct ends_sweep){ .chain = at->chain + 1 };
 	}
-	return ret;
+	return 0;
 }
 
 uint32_t mk_sfc_sync_end_flows(const struct mk_sfc_sync *sync, uint16_t chain)

@@ -48,6 +48,19 @@ struct sfc_flows {
 };
 #define SFC_END_FLOW "sfc_end_flow"
 
+/* Where the sweep of such flows is. */
+struct ends_sweep {
+	uint32_t chain;
+	struct mk_cursor cursor;
+	uint32_t count; /* of this chain */
+};
+
+/* What a pass over sessions, paths and flows has met. */
+struct sfc_seen {
+	struct mk_sfc_named named;
+	uint32_t entries[MK_SFC_REPLICAS]; /* of sessions through a replica */
+};
+
 struct mk_sfc_sync {
 	const struct mk_sfc_tables *tables;
 	sa_family_t family;
@@ -60,8 +73,10 @@ struct mk_sfc_sync {
 	struct path_use *paths; /* by id; NULL: no path was ever seen */
 	bool saw_path; /* since the last pass ended */
 	size_t path_count;
-	uint32_t entries[MK_SFC_REPLICAS]; /* of sessions through a replica, in the last pass */
-	struct mk_sfc_named named;
+	struct sfc_seen seen; /* in the last pass */
+	struct sfc_seen seeing; /* in the one that is ending */
+	bool is_ending;
+	struct ends_sweep ends;
 	struct sfc_flows flows[MK_SFC_CHAINS];
 };
 
@@ -91,7 +106,8 @@ mk_must_check int ends_put(const struct applying *apply);
 mk_must_check int ends_remove(const struct applying *apply);
 /* Pin maps again whose pins are gone. Returns how many maps and pins were not as they were. */
 mk_must_check int ends_audit(struct mk_sfc_sync *sync, struct mk_error *err);
-/* Remove idle flows, and note which replicas the others name. */
+/* Read the next flows: remove those that are idle, and note in `seeing` which replicas the others
+ * name. Returns 1 if all are read, otherwise 0. */
 mk_must_check int ends_sweep(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_error *err);
 
 /* Log that an entry was changed. */
