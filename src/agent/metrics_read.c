@@ -279,8 +279,10 @@ static char *chains_text(struct mk_agent *agent, struct mk_metrics *metrics)
 		text = mk_metrics_text(metrics, MK_METRICS_CHAINS);
 	else
 		mk_log_error("no metrics of chains: %s", mk_error_text(&err));
-	for (size_t i = 0; i < MK_FAMILIES; i++)
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		free(metrics->families[i].chains);
 		free(metrics->families[i].replicas);
+	}
 	return text;
 }
 

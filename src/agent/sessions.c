@@ -97,6 +97,7 @@ static int open_sweep(struct agent_sessions *sessions, struct mk_error *err)
 	mk_sweep_free(sessions->sweep);
 	sessions->sweep = mk_sweep_new(&options, err);
 	sessions->loads = sessions->family->loads;
+	sessions->reads_chains = false;
 	return sessions->sweep ? 0 : -ENOMEM;
 }
 
@@ -134,20 +135,10 @@ static void tell_full(struct agent_sessions *sessions, int index, uint64_t entri
 	}
 }
 
-/* Returns 1 at the end of a pass. Before the first list is complete, no flow is known to be cut. */
-static int sweep(struct agent_sessions *sessions, struct mk_error *err)
+static void sessions_ended(struct agent_sessions *sessions, uint64_t now_ns, struct mk_error *err)
 {
-	const struct mk_sweep_counts *last;
-	uint64_t now_ns = mk_time_monotonic_ns();
-	int ret = open_sweep(sessions, err);
+	const struct mk_sweep_counts *last = mk_sweep_last_pass(sessions->sweep);
 
-	if (ret == 0 && !sessions->pass_since_ns)
-		(void)agent_sessions_look(sessions);
-	if (ret == 0)
-		ret = mk_sweep_step(sessions->sweep, now_ns, SWEEP_BUDGET, err);
-	count_step(sessions, now_ns, ret > 0);
-	if (ret <= 0)
-		return ret;
 	if (mk_family_is_pruned(sessions->family))
 		agent_linger_pass_ended(sessions->linger);
 	mk_emptied_pass_ended(&sessions->emptied, removed_by_sweep(sessions),
@@ -155,15 +146,42 @@ static int sweep(struct agent_sessions *sessions, struct mk_error *err)
 	for (int table = 0; table < MK_SESSION_TABLES; table += 2)
 		tell_full(sessions, table, mk_sweep_counts(sessions->sweep)->entries[table],
 			  now_ns);
-	if (mk_sfc_sync_pass_ended(mk_datapath_sfc(sessions->family->datapath), now_ns, err) < 0)
-		mk_log_error("paths of chains: %s", mk_error_text(err));
 	if (mk_datapath_set_half_open_quota(sessions->family->datapath,
 					    mk_sweep_counts(sessions->sweep), err) < 0)
 		mk_log_error("half-open sessions: %s", mk_error_text(err));
-	last = mk_sweep_last_pass(sessions->sweep);
 	if (last->expired || last->cut)
 		mk_log_debug("sessions swept seen=%lu expired=%lu cut=%lu", last->seen,
 			     last->expired, last->cut);
+}
+
+/* Returns 1 at the end, also after an error: the next pass reads all flows again. */
+static int sweep_chains(struct agent_sessions *sessions, uint64_t now_ns, struct mk_error *err)
+{
+	int ret = mk_sfc_sync_pass_ended(mk_datapath_sfc(sessions->family->datapath), now_ns, err);
+
+	if (ret < 0)
+		mk_log_error("flows of chains: %s", mk_error_text(err));
+	sessions->reads_chains = ret == 0;
+	return ret != 0;
+}
+
+/* Returns 1 at the end of a pass. Before the first list is complete, no flow is known to be cut. */
+static int sweep(struct agent_sessions *sessions, struct mk_error *err)
+{
+	uint64_t now_ns = mk_time_monotonic_ns();
+	int ret = open_sweep(sessions, err);
+
+	if (ret == 0 && !sessions->pass_since_ns)
+		(void)agent_sessions_look(sessions);
+	if (ret == 0 && !sessions->reads_chains) {
+		ret = mk_sweep_step(sessions->sweep, now_ns, SWEEP_BUDGET, err);
+		if (ret > 0)
+			sessions_ended(sessions, now_ns, err);
+		sessions->reads_chains = ret > 0;
+	}
+	if (ret >= 0 && sessions->reads_chains)
+		ret = sweep_chains(sessions, now_ns, err);
+	count_step(sessions, now_ns, ret > 0);
 	return ret;
 }
 

@@ -20,6 +20,7 @@ struct agent_sessions {
 	struct mk_emptied emptied;
 	struct mk_fullness fullness[MK_SESSION_TABLES];
 	uint64_t passes, busy_ns, last_ns; /* for metrics */
+	bool reads_chains; /* the pass has read all sessions, but not yet all flows of chains */
 	uint64_t pass_since_ns; /* start of the current pass; 0: none runs */
 };
 

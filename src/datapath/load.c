@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -326,8 +327,16 @@ static int open_services(struct mk_datapath *datapath, struct mk_error *err)
 	return ret;
 }
 
+static bool has_device(uint32_t ifindex)
+{
+	char name[IF_NAMESIZE];
+
+	return if_indextoname(ifindex, name) != NULL;
+}
+
 static int open_policies(struct mk_datapath *datapath, struct mk_error *err)
 {
+	datapath->policy_tables.has_device = has_device;
 	datapath->policies = mk_policy_sync_new(&datapath->policy_tables, err);
 	return datapath->policies ? 0 : -EINVAL;
 }

@@ -136,6 +136,36 @@ all_pass()
 	expect_eq "servers that answer" "server-1 server-2" "$(answering udp $UDP_PORT)"
 }
 
+# The sweep counts the flows, every 15 s if there are few
+flows_measured()
+{
+	wait_for 60 has_flows
+	expect_match "max_flows" " 16384$" "$(chain_metric max_flows)"
+}
+has_flows() { [[ $(chain_metric flows) =~ \ [1-9][0-9]*$ ]]; }
+chain_metric()
+{
+	on node1 curl -sg --noproxy '*' http://127.0.0.1:10249/metrics/chains |
+		grep "^monokube_chain_$1{family=\"$(by_family IPv4 IPv6)\",namespace=\"inspection\",chain=\"link\"} "
+}
+
+# `trace` follows a packet from end to end, in both directions, and opens no flow.
+traced()
+{
+	local before
+	before=$(flow_count)
+	expect_match "trace" 'hook +pod inspection/client-1 sends by its port of an end: program sfc_port.*sfc_end +a new flow.*sfc_end +chain inspection/link: to pod inspection/firewall-[12] by its port inside, interface [^ ?]+; a function may.*sfc_end +chain inspection/link: to pod inspection/server-[12] by its port of the end, interface [^ ?]+ .*packet .*delivered$' "$(trace client-1 "$SERVER" $OPEN_PORT)"
+	expect_match "trace" 'server-2 sends by its port of an end.*firewall-[12] by its port outside.*to pod inspection/client-[12] by its port of the end.*delivered$' "$(trace server-2 "$CLIENT" $OPEN_PORT)"
+	expect_match "trace" 'program ilb_pod on.*delivered$' "$(trace client-1 "$FREE" $OPEN_PORT)"
+	(($(flow_count) <= before))
+	hold 6 client-1 20500 "$TMP/traced"
+	expect_match "trace" "its flow exists.*to pod inspection/$(head -n 1 "$TMP/traced" | cut -d ' ' -f 1) by.*delivered$" "$(trace client-1 "$SERVER" $OPEN_PORT --source-port 20500)"
+	expect_match "trace" 'SFC_AMBIGUOUS.*dropped$' "$(trace client-2 "$SERVER" $OPEN_PORT --source-port 20500)"
+	exec 6>&-
+}
+trace() { on node1 "$MK_BIN" trace "inspection/$1" "${@:2}" | tr '\n' ' ' | sed 's/ $//'; }
+flow_count() { on node1 "$MK_BIN" chains -o json | jq '[.ends[].flows] | add'; }
+
 same_firewall()
 {
 	local before
@@ -316,6 +346,8 @@ end_chain '[{name: firewall}]'
 wait_for 10 ends_serve 2 2 2
 wait_for 10 chain_works
 check "TCP, UDP, fragments and ping, from each client to each server" all_pass
+check "trace follows a packet from end to end" traced
+check "the number of flows is a metric" flows_measured
 check "one firewall sees both directions of a flow, and denies" same_firewall
 check "the port leads to the chain only; eth0 is as any pod's" nowhere_else
 check "two clients with equal flows: the later one is dropped, and counted" ambiguous

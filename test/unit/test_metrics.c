@@ -150,6 +150,8 @@ static struct mk_metrics_replica replicas[] = {
 	{ "inspection", "firewall", "fw-2", false, 50, { .sent_packets = { 51, 52 } } },
 };
 
+static struct mk_metrics_chain chains[] = { { "inspection", "link", 61, 62 } };
+
 static void fill_chains(void)
 {
 	struct mk_metrics_family *family = &metrics.families[0];
@@ -157,6 +159,8 @@ static void fill_chains(void)
 	metrics.has_chains = family->has_chains = true;
 	metrics.chain_replicas[MK_SFC_POD_DRAINING] = 3;
 	family->paths = 5;
+	family->chains = chains;
+	family->chain_count = 1;
 	family->replicas = replicas;
 	family->replica_count = 2;
 }
@@ -275,6 +279,10 @@ static const struct {
 	{ MK_METRICS_CHAINS, "monokube_chain_replicas{state=\"draining\"} 3\n" },
 	{ MK_METRICS_CHAINS,
 	  "monokube_chain_replica_flows{family=\"IPv4\",namespace=\"inspection\",function=\"firewall\",pod=\"fw-2\"} 50\n" },
+	{ MK_METRICS_CHAINS,
+	  "monokube_chain_flows{family=\"IPv4\",namespace=\"inspection\",chain=\"link\"} 61\n" },
+	{ MK_METRICS_CHAINS,
+	  "monokube_chain_max_flows{family=\"IPv4\",namespace=\"inspection\",chain=\"link\"} 62\n" },
 	{ MK_METRICS_CHAINS, "monokube_chain_paths{family=\"IPv4\"} 5\n" },
 	{ MK_METRICS_CHAINS,
 	  "monokube_chain_replica_flows{family=\"IPv4\",namespace=\"inspection\",function=\"firewall\",pod=\"fw-1\"} 41\n" },

@@ -228,6 +228,47 @@ START_TEST(test_unknown_sandboxes)
 }
 END_TEST
 
+static uint32_t removed; /* interface; 0: none */
+
+static bool has_device(uint32_t ifindex)
+{
+	return ifindex != removed;
+}
+
+/* Another process has cleared the slot of A. Returns what the log says of the next apply. */
+static const char *lose_slot(void)
+{
+	const struct mk_pod_policy former = policy_slot(A), none = { 0 };
+	const uint32_t slot = mk_pod_slot(&former.addr, POD_SLOTS);
+
+	policy_tables.has_device = has_device;
+	ck_assert_int_eq(mk_table_put(&policy_tables.pods, &slot, &none, &policy_err), 0);
+	capture_log();
+	apply_rows();
+	return captured_log();
+}
+
+START_TEST(test_lost_slot)
+{
+	begin();
+	ck_assert(strstr(lose_slot(), "entries were missing and are back map=pod_policies"));
+	ck_assert_uint_eq(policy_counts.lost, 1);
+	ck_assert_uint_eq(policy_slot(A).set[MK_POLICY_INGRESS], SET);
+}
+END_TEST
+
+/* CNI DEL has removed the device and cleared the slot, but not yet the file of the address. */
+START_TEST(test_slot_of_pod_that_leaves)
+{
+	begin();
+	removed = policy_slot(A).ifindex;
+	ck_assert_str_eq(lose_slot(), "");
+	ck_assert_uint_eq(policy_counts.lost, 0);
+	ck_assert_uint_eq(policy_slot(A).ifindex, 0);
+	ck_assert_uint_eq(policy_slot(A).set[MK_POLICY_INGRESS], MK_SET_OPEN);
+}
+END_TEST
+
 /* A pod of the same name and address is another pod if its UID or its interface is another one. */
 START_TEST(test_other_pod)
 {
@@ -580,6 +621,8 @@ UNIT_SUITE("policy_tables")
 	tcase_add_test(rows, test_last_chain);
 	tcase_add_test(rows, test_chain_when_all_opens);
 	tcase_add_test(rows, test_unknown_sandboxes);
+	tcase_add_test(rows, test_lost_slot);
+	tcase_add_test(rows, test_slot_of_pod_that_leaves);
 	tcase_add_test(rows, test_other_pod);
 	tcase_add_test(rows, test_class_of_set);
 	tcase_add_test(rows, test_class_falls);

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -476,14 +477,36 @@ END_TEST
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
+static size_t count_keys(const struct mk_table *table)
+{
+	cleanup_free void *keys = NULL;
+	size_t count;
+
+	ck_ok(mk_table_keys(table, &keys, &count, &err));
+	return count;
+}
+
+/* Returns the number of turns that the end of a pass takes. */
+static int turns_of_end(void)
+{
+	int turns = 0, ret;
+
+	do {
+		ret = mk_sfc_sync_pass_ended(made, now_ns, &err);
+		ck_ok(ret);
+		turns++;
+	} while (ret == 0);
+	return turns;
+}
+
+/* Returns the number of paths that are removed. */
 static int pass_ends(uint64_t seconds)
 {
-	int ret;
+	size_t before = count_keys(&sfc_tables.paths);
 
 	now_ns += seconds * S;
-	ret = mk_sfc_sync_pass_ended(made, now_ns, &err);
-	ck_ok(ret);
-	return ret;
+	turns_of_end();
+	return (int)(before - count_keys(&sfc_tables.paths));
 }
 
 START_TEST(test_unnamed_path)
@@ -649,11 +672,8 @@ static void put_flow(uint8_t proto, uint16_t port, uint64_t seen_s, bool closing
 static size_t count_flows(void)
 {
 	cleanup_table struct mk_table flows = open_flows();
-	cleanup_free void *keys = NULL;
-	size_t count;
 
-	ck_ok(mk_table_keys(&flows, &keys, &count, &err));
-	return count;
+	return count_keys(&flows);
 }
 
 START_TEST(test_end_flows)
@@ -675,15 +695,76 @@ START_TEST(test_end_flows)
 		ck_assert(named.replicas[pods[i].number]);
 	ck_assert(!named.chains[chains[0].number]);
 	ck_assert_uint_eq(mk_sfc_sync_flows(made, pods[1].number), 4);
+	ck_assert_uint_eq(mk_sfc_sync_end_flows(made, chains[0].number), 4);
 	ck_assert_int_eq(pass_ends(120), 0);
 	ck_assert_uint_eq(count_flows(), 4);
 	ck_assert_int_eq(pass_ends(1), 0);
 	ck_assert_uint_eq(count_flows(), 3);
 	ck_assert_int_eq(pass_ends(180), 0);
 	ck_assert_uint_eq(count_flows(), 2);
+	ck_assert_uint_eq(mk_sfc_sync_end_flows(made, chains[0].number), 2);
 	ck_assert_int_eq(pass_ends(24 * 3600), 0);
 	ck_assert_uint_eq(count_flows(), 0);
 	ck_assert_uint_eq(mk_sfc_sync_flows(made, pods[1].number), 0);
+}
+END_TEST
+
+#define MANY 3000
+static void put_many(uint64_t seen_s)
+{
+	for (uint16_t i = 0; i < MANY; i++)
+		put_flow(IPPROTO_UDP, i, seen_s, false);
+}
+
+/* A turn of the loop reads some of the flows. What a pass has met counts when it has met all. */
+START_TEST(test_end_flows_in_turns)
+{
+	const struct mk_sfc_named *named;
+	uint64_t before_ns;
+
+	begin_ends();
+	ck_assert_int_eq(pass_ends(0), 0);
+	put_many(now_ns / S);
+	before_ns = now_ns;
+	now_ns += S;
+	named = mk_sfc_sync_named(made);
+	ck_assert_int_eq(mk_sfc_sync_pass_ended(made, now_ns, &err), 0);
+	ck_assert_uint_eq(named->since_ns, before_ns);
+	ck_assert(!named->replicas[pods[1].number]);
+	ck_assert_uint_eq(mk_sfc_sync_end_flows(made, chains[0].number), 0);
+	ck_assert_int_ge(turns_of_end(), 2);
+	ck_assert_uint_eq(named->since_ns, now_ns);
+	ck_assert(named->replicas[pods[1].number]);
+	ck_assert_uint_eq(mk_sfc_sync_end_flows(made, chains[0].number), MANY);
+	ck_assert_uint_eq(mk_sfc_sync_flows(made, pods[1].number), MANY);
+	now_ns += 1000 * S;
+	ck_assert_int_eq(mk_sfc_sync_pass_ended(made, now_ns, &err), 0);
+	ck_assert_uint_ge(count_flows(), MANY - 1024);
+	turns_of_end();
+	ck_assert_uint_eq(count_flows(), 0);
+	ck_assert_uint_eq(mk_sfc_sync_end_flows(made, chains[0].number), 0);
+}
+END_TEST
+
+/* The map goes while the sweep reads it. */
+START_TEST(test_end_flows_gone_in_turns)
+{
+	const struct mk_sfc_named *named;
+
+	begin_ends();
+	put_many(now_ns / S);
+	chain_count = 0;
+	apply();
+	ck_assert_int_eq(pass_ends(1), 0);
+	ck_assert_int_eq(mk_sfc_sync_pass_ended(made, now_ns, &err), 0);
+	named = mk_sfc_sync_named(made);
+	ck_assert_uint_ge(mk_sfc_release(sfc, &named, 1, now_ns), 1);
+	apply();
+	ck_assert_uint_eq(flows_id(), 0);
+	turns_of_end();
+	ck_assert(named->replicas[pods[1].number]); /* by what was read */
+	ck_assert_int_eq(pass_ends(0), 0);
+	ck_assert(!named->replicas[pods[1].number]);
 }
 END_TEST
 
@@ -738,6 +819,74 @@ START_TEST(test_end_flows_repair)
 }
 END_TEST
 
+/* What another process did to the pin of the map. */
+static void lose_pin(const char *path)
+{
+	ck_assert_int_eq(unlink(path), 0);
+}
+
+static void pin_other_map(const char *path)
+{
+	lose_pin(path);
+	ck_assert_int_eq(bpf_obj_pin(sfc_tables.paths.fd, path), 0);
+}
+
+static void lose_directory(const char *path)
+{
+	lose_pin(path);
+	ck_assert_int_eq(rmdir(SFC_PINS "/maps"), 0);
+}
+
+static void (*const pin_damages[])(const char *path) = { lose_pin, pin_other_map, lose_directory };
+
+START_TEST(test_end_flows_pin_repair)
+{
+	const char *log;
+	char path[64];
+	uint32_t id;
+
+	begin_ends();
+	id = flows_id();
+	put_flow(IPPROTO_UDP, 1, now_ns / S, false);
+	flows_pin(path, sizeof(path));
+	pin_damages[_i](path);
+	capture_log();
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 0);
+	log = captured_log();
+	ck_assert_msg(strstr(log, path) != NULL, "%s", log);
+	stop();
+	start();
+	ck_assert_uint_eq(apply(), 0);
+	ck_assert_uint_eq(flows_id(), id);
+	ck_assert_uint_eq(count_flows(), 1);
+}
+END_TEST
+
+/* What cannot be pinned is said, and does not keep other entries from repair. */
+START_TEST(test_end_flows_pin_stuck)
+{
+	char path[64];
+
+	begin_ends();
+	flows_pin(path, sizeof(path));
+	lose_pin(path);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	lose_chain();
+	capture_log();
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	captured_log();
+	ck_assert_int_lt(mk_sfc_sync_audit(made, 64, &err), 0);
+	ck_assert_msg(strstr(mk_error_text(&err), path) && strstr(mk_error_text(&err), "by hand"),
+		      "%s", mk_error_text(&err));
+	ck_assert_int_eq(rmdir(path), 0);
+	capture_log();
+	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	captured_log();
+	ck_assert_uint_eq(count_flows(), 0);
+}
+END_TEST
+
 /* The chain's own flows do not keep its number. */
 START_TEST(test_end_flows_gone)
 {
@@ -772,9 +921,13 @@ static void fill(TCase *tcase)
 	tcase_add_loop_test(tcase, test_repair, 0, MK_ARRAY_SIZE(damages));
 	tcase_add_test(tcase, test_repair_in_turns);
 	tcase_add_test(tcase, test_end_flows);
+	tcase_add_test(tcase, test_end_flows_in_turns);
+	tcase_add_test(tcase, test_end_flows_gone_in_turns);
 	tcase_add_test(tcase, test_end_flows_restart);
 	tcase_add_test(tcase, test_end_flows_without_pin);
 	tcase_add_test(tcase, test_end_flows_repair);
+	tcase_add_loop_test(tcase, test_end_flows_pin_repair, 0, MK_ARRAY_SIZE(pin_damages));
+	tcase_add_test(tcase, test_end_flows_pin_stuck);
 	tcase_add_test(tcase, test_end_flows_gone);
 }
 

@@ -415,35 +415,25 @@ static void chain_replicas(const void *values, const struct mk_metric *metric, t
 	chain_states(out, metric->name, ((const struct mk_metrics *)values)->chain_replicas);
 }
 
-#define REPLICA_OF(replica)                                                          \
-	{ "namespace", (replica)->namespace_ }, { "function", (replica)->function }, \
-	{                                                                            \
-		"pod", (replica)->pod                                                \
-	}
+static void flows(const void *values, const struct mk_metric *metric, text *out)
+{
+	const struct mk_metrics_family *m = values;
+
+	chain_flows(out, metric->name, metric->offset, m->chains, m->chain_count);
+}
 
 static void replica_flows(const void *values, const struct mk_metric *metric, text *out)
 {
 	const struct mk_metrics_family *m = values;
 
-	for (size_t i = 0; i < m->replica_count; i++) {
-		const struct mk_label labels[] = { REPLICA_OF(&m->replicas[i]) };
-
-		mk_exposition_count(out, metric->name, labels, REPLICA_LABELS,
-				    m->replicas[i].flows);
-	}
+	chain_replica_flows(out, metric->name, m->replicas, m->replica_count);
 }
 
 static void replica_counts(const void *values, const struct mk_metric *metric, text *out)
 {
 	const struct mk_metrics_family *m = values;
 
-	for (size_t i = 0; i < m->replica_count; i++) {
-		struct mk_label labels[REPLICA_LABELS + 2] = { REPLICA_OF(&m->replicas[i]) };
-
-		if (m->replicas[i].is_here)
-			chain_counts(out, metric->name, metric->offset, &m->replicas[i].counters,
-				     labels);
-	}
+	chain_replica_counts(out, metric->name, metric->offset, m->replicas, m->replica_count);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -457,6 +447,7 @@ static void replica_counts(const void *values, const struct mk_metric *metric, t
 	{ name, type, labels, true, help, MK_METRICS_NODE, write, OF(has), offset }
 #define SERVICE_ROW(name, labels, help, write, offset) \
 	{ name, "counter", "namespace, service" labels, false, help, MK_METRICS_SERVICES, write, IN(always), offset }
+#define CHAIN "namespace, chain"
 #define REPLICA "namespace, function, pod"
 #define CHAIN_ROW(name, type, labels, help, write, offset) \
 	{ name, type, labels, true, help, MK_METRICS_CHAINS, write, OF(has_chains), offset }
@@ -557,6 +548,8 @@ const struct mk_metric mk_metrics_rows[] = {
 
 	{ "monokube_chain_replicas", "gauge", "state", false, "Function pods of all nodes that chains name, by what they are to this node; not-ready-alone: none serves, so open flows stay.", MK_METRICS_CHAINS, chain_replicas, IN(has_chains), 0 },
 	CHAIN_ROW("monokube_chain_paths", "gauge", "", "Different ways of flows through replicas, at the last sweep.", count, OF(paths)),
+	CHAIN_ROW("monokube_chain_flows", "gauge", CHAIN, "Flows of a chain with ends, on this node, at the last sweep.", flows, offsetof(struct mk_metrics_chain, flows)),
+	CHAIN_ROW("monokube_chain_max_flows", "gauge", CHAIN, "Flows of a chain with ends that this node remembers; of more, it forgets those that were idle longest.", flows, offsetof(struct mk_metrics_chain, max_flows)),
 	CHAIN_ROW("monokube_chain_replica_flows", "gauge", REPLICA, "Flows of this node's pods that pass a replica of any node, at the last sweep.", replica_flows, 0),
 	CHAIN_ROW("monokube_chain_replica_packets_total", "counter", REPLICA ", side, direction", "Packets to and from a port of a replica of this node.", replica_counts, offsetof(struct mk_sfc_counters, sent_packets)),
 	CHAIN_ROW("monokube_chain_replica_bytes_total", "counter", REPLICA ", side, direction", "Bytes of the packets to and from a port of a replica of this node.", replica_counts, offsetof(struct mk_sfc_counters, sent_bytes)),

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "monokube/abi.h"
+#include "agent/report/chain_values.h"
 #include "agent/report/repairs.h"
 #include "base/histogram.h"
 #include "base/log.h"
@@ -56,14 +57,6 @@ struct mk_metrics_rule {
 	uint64_t packets;
 };
 
-/* A replica of a chain's function. */
-struct mk_metrics_replica {
-	const char *namespace_, *function, *pod;
-	bool is_here; /* on this node; another node counts the packets of its own */
-	uint64_t flows; /* at the last sweep */
-	struct mk_sfc_counters counters;
-};
-
 /* The values of a family of addresses. */
 struct mk_metrics_family {
 	bool configured;
@@ -91,6 +84,8 @@ struct mk_metrics_family {
 
 	bool has_chains;
 	uint64_t paths; /* at the last sweep */
+	struct mk_metrics_chain *chains;
+	size_t chain_count;
 	struct mk_metrics_replica *replicas;
 	size_t replica_count;
 };
@@ -150,8 +145,8 @@ struct mk_metrics {
 	uint64_t chain_replicas[MK_SFC_POD_STATES]; /* function pods of all nodes */
 };
 
-/* The page of a metric. Metrics per Service, per rule of a policy and per replica grow with the
- * cluster, so they have pages of their own. */
+/* The page of a metric. Metrics per Service, per rule of a policy, per chain and per replica grow
+ * with the cluster, so they have pages of their own. */
 enum mk_metrics_page {
 	MK_METRICS_NODE,
 	MK_METRICS_SERVICES,

@@ -5,6 +5,14 @@
 
 #include "base/cleanup.h"
 
+/* Labels of a replica; a counter has two more. */
+#define REPLICA_LABELS 3
+#define REPLICA_OF(replica)                                                          \
+	{ "namespace", (replica)->namespace_ }, { "function", (replica)->function }, \
+	{                                                                            \
+		"pod", (replica)->pod                                                \
+	}
+
 void chain_states(struct mk_exposition *out, const char *name,
 		  const uint64_t counts[MK_SFC_POD_STATES])
 {
@@ -22,20 +30,21 @@ void chain_states(struct mk_exposition *out, const char *name,
 					    counts[i]);
 }
 
-static uint64_t count_at(const struct mk_sfc_counters *counters, size_t offset)
+static uint64_t count_at(const void *part, size_t offset)
 {
 	uint64_t count;
 
-	memcpy(&count, (const char *)counters + offset, sizeof(count));
+	memcpy(&count, (const char *)part + offset, sizeof(count));
 	return count;
 }
 
-void chain_counts(struct mk_exposition *out, const char *name, size_t offset,
-		  const struct mk_sfc_counters *counters,
-		  struct mk_label labels[REPLICA_LABELS + 2])
+/* Write the counters of a replica by side and direction. */
+static void write_counters(struct mk_exposition *out, const char *name, size_t offset,
+			   const struct mk_metrics_replica *replica)
 {
 	static const size_t received = offsetof(struct mk_sfc_counters, received_packets);
 	static const char *const sides[MK_SFC_SIDES] = { "inside", "outside" };
+	struct mk_label labels[REPLICA_LABELS + 2] = { REPLICA_OF(replica) };
 
 	for (size_t side = 0; side < MK_SFC_SIDES; side++)
 		for (size_t way = 0; way < 2; way++) {
@@ -45,6 +54,35 @@ void chain_counts(struct mk_exposition *out, const char *name, size_t offset,
 			labels[REPLICA_LABELS + 1] =
 				(struct mk_label){ "direction", way ? "from" : "to" };
 			mk_exposition_count(out, name, labels, REPLICA_LABELS + 2,
-					    count_at(counters, at));
+					    count_at(&replica->counters, at));
 		}
+}
+
+void chain_replica_counts(struct mk_exposition *out, const char *name, size_t offset,
+			  const struct mk_metrics_replica *replicas, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (replicas[i].is_here)
+			write_counters(out, name, offset, &replicas[i]);
+}
+
+void chain_replica_flows(struct mk_exposition *out, const char *name,
+			 const struct mk_metrics_replica *replicas, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct mk_label labels[] = { REPLICA_OF(&replicas[i]) };
+
+		mk_exposition_count(out, name, labels, REPLICA_LABELS, replicas[i].flows);
+	}
+}
+
+void chain_flows(struct mk_exposition *out, const char *name, size_t offset,
+		 const struct mk_metrics_chain *chains, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct mk_label labels[] = { { "namespace", chains[i].namespace_ },
+						   { "chain", chains[i].name } };
+
+		mk_exposition_count(out, name, labels, 2, count_at(&chains[i], offset));
+	}
 }

@@ -4,16 +4,20 @@
 #ifndef MK_AGENT_REPORT_METRICS_CHAINS_H
 #define MK_AGENT_REPORT_METRICS_CHAINS_H
 
+#include "agent/report/chain_values.h"
 #include "http/exposition.h"
 #include "sfc/sfc.h"
 
 void chain_states(struct mk_exposition *out, const char *name,
 		  const uint64_t counts[MK_SFC_POD_STATES]);
-/* Write the counters of a replica by side and direction. @labels: namespace, function and pod, and
- * two more, which this function sets. @offset: of a member `sent_..` of struct mk_sfc_counters. */
-#define REPLICA_LABELS 3
-void chain_counts(struct mk_exposition *out, const char *name, size_t offset,
-		  const struct mk_sfc_counters *counters,
-		  struct mk_label labels[REPLICA_LABELS + 2]);
+/* @offset: of a number in struct mk_metrics_chain. */
+void chain_flows(struct mk_exposition *out, const char *name, size_t offset,
+		 const struct mk_metrics_chain *chains, size_t count);
+void chain_replica_flows(struct mk_exposition *out, const char *name,
+			 const struct mk_metrics_replica *replicas, size_t count);
+/* Write the counters of the replicas of this node by side and direction. @offset: of a member
+ * `sent_..` of struct mk_sfc_counters. */
+void chain_replica_counts(struct mk_exposition *out, const char *name, size_t offset,
+			  const struct mk_metrics_replica *replicas, size_t count);
 
 #endif

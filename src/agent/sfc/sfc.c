@@ -350,15 +350,35 @@ int mk_node_sfc_audit(struct mk_node_sfc *sfc, struct mk_error *err)
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 
+static void measure_chains(const struct mk_sfc_sync *sync, const struct sfc_objects *objects,
+			   struct mk_metrics_family *metrics)
+{
+	for (size_t i = 0; i < objects->chain_count; i++) {
+		const struct mk_sfc_chain_object *chain = &objects->chains[i];
+
+		if (!chain->number || !chain->ends[MK_SFC_INSIDE])
+			continue;
+		metrics->chains[metrics->chain_count++] = (struct mk_metrics_chain){
+			.namespace_ = chain->namespace_,
+			.name = chain->name,
+			.flows = mk_sfc_sync_end_flows(sync, chain->number),
+			.max_flows = MK_SFC_END_FLOWS,
+		};
+	}
+}
+
 static int measure_family(const struct mk_sfc_sync *sync, const struct sfc_objects *objects,
 			  struct mk_metrics_family *metrics, struct mk_error *err)
 {
 	int ret = 0;
 
+	metrics->chains = calloc(objects->chain_count + 1, sizeof(*metrics->chains));
 	metrics->replicas = calloc(objects->pod_count + 1, sizeof(*metrics->replicas));
-	if (!metrics->replicas)
-		return mk_error_errno(err, ENOMEM, "%zu function pods", objects->pod_count);
+	if (!metrics->chains || !metrics->replicas)
+		return mk_error_errno(err, ENOMEM, "%zu chains and %zu function pods",
+				      objects->chain_count, objects->pod_count);
 	metrics->has_chains = true;
+	measure_chains(sync, objects, metrics);
 	metrics->paths = mk_sfc_sync_path_count(sync);
 	for (size_t i = 0; ret == 0 && i < objects->pod_count; i++) {
 		const struct mk_sfc_pod_object *pod = &objects->pods[i];

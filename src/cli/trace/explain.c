@@ -285,10 +285,27 @@ static void tell_message(struct mk_trace_story *story, enum mk_trace_verdict ver
 		trace_step(story, "drop", NULL, "the kernel refused it, without a reason");
 }
 
+/* Add steps from the load balancer to the last chain. *@now becomes the tuple after that. */
+static void tell_steps(struct mk_trace_story *story, struct mk_tuple *now, bool external,
+		       struct mk_trace_frame *frame, enum mk_trace_verdict *verdict)
+{
+	struct mk_tuple key;
+
+	if (external) /* there the answer to masqueraded traffic comes first */
+		tell_session(story, "nat", true, now);
+	tell_service(story, now, external);
+	trace_tell_policies(story);
+	key = *now;
+	tell_session(story, external ? "elb" : "ilb", false, now);
+	if (story->reason == MK_DROP_COUNT && *verdict == MK_TRACE_REDIRECT)
+		trace_tell_chains(story, &key, frame, verdict);
+}
+
 void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool external,
 		const struct mk_trace_frame *out, enum mk_trace_verdict verdict)
 {
-	struct mk_tuple now = *tuple, key, seen;
+	const bool is_of_end = story->request->place == MK_TRACE_END;
+	struct mk_tuple now = *tuple, seen;
 	struct mk_trace_frame frame = *out;
 	char from[MK_ENDPOINT_STRLEN], to[MK_ENDPOINT_STRLEN];
 
@@ -298,14 +315,10 @@ void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool
 		tell_message(story, verdict);
 		return;
 	}
-	if (external) /* there the answer to masqueraded traffic comes first */
-		tell_session(story, "nat", true, &now);
-	tell_service(story, &now, external);
-	trace_tell_policies(story);
-	key = now;
-	tell_session(story, external ? "elb" : "ilb", false, &now);
-	if (story->reason == MK_DROP_COUNT && verdict == MK_TRACE_REDIRECT)
-		trace_tell_chains(story, &key, &frame, &verdict);
+	if (!is_of_end)
+		tell_steps(story, &now, external, &frame, &verdict);
+	else if (story->reason == MK_DROP_COUNT && verdict == MK_TRACE_REDIRECT)
+		trace_tell_end(story, &frame, &verdict);
 	if (story->reason != MK_DROP_COUNT) {
 		tell_drop(story, verdict == MK_TRACE_REDIRECT);
 		return;
@@ -315,7 +328,7 @@ void trace_tell(struct mk_trace_story *story, const struct mk_tuple *tuple, bool
 		trace_step(story, "drop", NULL, "the kernel refused it, without a reason");
 	} else if (verdict == MK_TRACE_PASS) {
 		tell_host(story, &now);
-	} else {
+	} else if (!is_of_end) {
 		tell_redirect(story, &now, &frame);
 	}
 	if (trace_frame_read(&frame, &seen))

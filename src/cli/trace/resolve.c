@@ -329,6 +329,7 @@ int trace_resolve(const struct mk_view *view, const struct mk_cli_options *optio
 	ret = ret ?: resolve_from(view, options->words[0], request, err);
 	ret = ret ?: resolve_to(view, options->words[1], port, request, err);
 	ret = ret ?: check_message(request, err);
+	ret = ret ?: trace_resolve_end(view, request, err);
 	if (ret < 0)
 		return ret;
 	complete(view, request, port, options->source_port);

@@ -355,8 +355,13 @@ static int prepare_maps(struct bpf_object *object, const struct mk_view *view, s
 	return 0;
 }
 
-/* Choose the chain behind the hook, without what fragments and `monokube monitor` need. From the
- * loopback device a packet goes on to the host's hook. */
+/* Programs that only packets of one hook meet: from the loopback device they go on to the host's
+ * hook, from the port of an end to those of its chain. */
+static const struct {
+	const char *entry, *next;
+} only_behind[] = { { "ilb_lo_egress", "ilb_host" }, { "sfc_port", "sfc_end" } };
+
+/* Choose the chain behind the hook, without what fragments and `monokube monitor` need. */
 static void choose_programs(struct mk_object *object, const char *entry)
 {
 	static const char *const chain[] = {
@@ -367,9 +372,11 @@ static void choose_programs(struct mk_object *object, const char *entry)
 
 	for (size_t i = 0; i < mk_object_program_count(object); i++) {
 		const char *name = mk_programs[i].name;
-		bool needed = strcmp(name, entry) == 0 || (strcmp(entry, "ilb_lo_egress") == 0 &&
-							   strcmp(name, "ilb_host") == 0);
+		bool needed = strcmp(name, entry) == 0;
 
+		for (size_t j = 0; j < MK_ARRAY_SIZE(only_behind); j++)
+			needed |= strcmp(entry, only_behind[j].entry) == 0 &&
+				  strcmp(name, only_behind[j].next) == 0;
 		for (size_t j = 0; j < MK_ARRAY_SIZE(chain); j++)
 			needed |= strcmp(name, chain[j]) == 0;
 		mk_object_leave_out(object, name, !needed);
@@ -438,8 +445,8 @@ static int copy_entry(struct mk_trace_copy *copy, const struct mk_view *view, in
 	return ret < 0 ? ret : 1;
 }
 
-static int copy_map_fd(const struct mk_trace_copy *copy, const char *name, struct mk_table *table,
-		       struct mk_error *err)
+int trace_copy_table(const struct mk_trace_copy *copy, const char *name, struct mk_table *table,
+		     struct mk_error *err)
 {
 	int fd = mk_object_map(copy->object, name, err);
 
@@ -456,7 +463,7 @@ static int copy_path(struct mk_trace_copy *copy, const struct mk_view *view, uin
 	const __u32 key = id;
 	int ret = mk_table_open(&pinned, view->dir, "sfc_paths", sizeof(key), sizeof(path), err);
 
-	ret = ret ?: copy_map_fd(copy, "sfc_paths", &table, err);
+	ret = ret ?: trace_copy_table(copy, "sfc_paths", &table, err);
 	if (ret < 0 || mk_table_get(&pinned, &key, &path, NULL) < 0)
 		return ret;
 	return mk_table_put(&table, &key, &path, err);
@@ -560,7 +567,7 @@ bool trace_copy_path(const struct mk_trace_copy *copy, uint16_t id, struct mk_sf
 	const __u32 key = id;
 	struct mk_table table;
 
-	return copy_map_fd(copy, "sfc_paths", &table, NULL) == 0 &&
+	return trace_copy_table(copy, "sfc_paths", &table, NULL) == 0 &&
 	       mk_table_get(&table, &key, path, NULL) == 0;
 }
 

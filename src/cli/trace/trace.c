@@ -7,6 +7,7 @@
 #include "cli/print.h"
 #include "datapath/maps/hook.h"
 #include "datapath/monitor/drops.h"
+#include "datapath/pods/port.h"
 
 #define EXIT_NOT_ARRIVED 3
 
@@ -90,6 +91,25 @@ static int from_pod(struct mk_trace_story *story, struct mk_error *err)
 		return ret;
 	return run(story, "ilb_pod", (int)pod->entry.ifindex, &story->request->tuple,
 		   pod->entry.mac, err);
+}
+
+/* A pod of an end sends by its port. */
+static int from_end(struct mk_trace_story *story, struct mk_error *err)
+{
+	const struct mk_mac own = mk_port_mac(MK_PORT_END, MK_PORT_INSIDE, false);
+	const int ifindex = story->request->port_ifindex;
+	char who[MK_VIEW_WHO_BYTES];
+	int ret;
+
+	snprintf(who, sizeof(who), "pod %s sends by its port of an end",
+		 mk_view_pod_name(story->request->pod));
+	ret = enter(story, who, ifindex, MK_INGRESS, "sfc_port", err);
+	if (ret <= 0)
+		return ret;
+	ret = trace_copy_end(story, err);
+	ret = ret ?: run(story, "sfc_port", ifindex, &story->request->tuple, own.byte, err);
+	mk_table_close(&story->end_flows);
+	return ret;
 }
 
 /* Returns the uplink that leads back to the sender, otherwise the first one. */
@@ -233,9 +253,8 @@ static int from_host(struct mk_trace_story *story, struct mk_error *err)
 static int walk(struct mk_trace_story *story, struct mk_error *err)
 {
 	static int (*const from[])(struct mk_trace_story *, struct mk_error *) = {
-		[MK_TRACE_POD] = from_pod,
-		[MK_TRACE_HOST] = from_host,
-		[MK_TRACE_OTHER_NODE] = from_other_node,
+		[MK_TRACE_POD] = from_pod,	   [MK_TRACE_END] = from_end,
+		[MK_TRACE_HOST] = from_host,	   [MK_TRACE_OTHER_NODE] = from_other_node,
 		[MK_TRACE_OUTSIDE] = from_outside,
 		[MK_TRACE_PEER] = from_peer,
 	};

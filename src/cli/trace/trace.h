@@ -17,6 +17,7 @@
 
 enum mk_trace_place {
 	MK_TRACE_POD, /* on this node */
+	MK_TRACE_END, /* such a pod, by its port of an end of a chain */
 	MK_TRACE_HOST,
 	MK_TRACE_OTHER_NODE, /* or a pod there */
 	MK_TRACE_OUTSIDE,
@@ -35,12 +36,17 @@ struct mk_trace_request {
 	enum mk_trace_place place; /* of the sender */
 	struct mk_tuple tuple; /* ICMP: an echo request's identifier in both ports */
 	const struct mk_view_pod *pod; /* the sender; NULL: not a pod of this node */
+	int port_ifindex; /* MK_TRACE_END: the host's end of its port */
 	struct mk_trace_form form;
 };
 
 /* Turn FROM, TO and PORT of @options into a request. */
 mk_must_check int trace_resolve(const struct mk_view *view, const struct mk_cli_options *options,
 				struct mk_trace_request *request, struct mk_error *err);
+
+/* If the sender sends by its port of an end, its own kernel says so (ends.c). */
+mk_must_check int trace_resolve_end(const struct mk_view *view, struct mk_trace_request *request,
+				    struct mk_error *err);
 
 /* ---- run.c ----------------------------------------------------------------------------- */
 
@@ -70,6 +76,9 @@ void trace_copy_free(struct mk_trace_copy *copy);
 /* Copy what the pinned tables hold of the flow @tuple. Returns 1 if it has a session. */
 mk_must_check int trace_copy_flow(struct mk_trace_copy *copy, const struct mk_view *view,
 				  const struct mk_tuple *tuple, struct mk_error *err);
+/* Get map @name of the copies. They own it. */
+mk_must_check int trace_copy_table(const struct mk_trace_copy *copy, const char *name,
+				   struct mk_table *table, struct mk_error *err);
 /* Does the copy of @program equal the pinned one? */
 bool trace_copy_is_pinned(const struct mk_trace_copy *copy, const struct mk_view *view,
 			  const char *program);
@@ -102,6 +111,7 @@ struct mk_trace_story {
 	const char *outcome; /* delivered, forwarded, answered, dropped, unknown */
 	unsigned int reason; /* enum mk_drop_reason; MK_DROP_COUNT: none */
 	bool known; /* the flow has a session already */
+	struct mk_table end_flows; /* MK_TRACE_END: the copies' flows of the chain (ends.c) */
 };
 void trace_step(struct mk_trace_story *story, const char *at, const char *entry, const char *fmt,
 		...) __attribute__((format(printf, 4, 5)));
@@ -123,6 +133,12 @@ void trace_tell_peer(struct mk_trace_story *story, const struct mk_tuple *tuple,
 mk_must_check int trace_peer_frame(const struct mk_view *view,
 				   const struct mk_trace_request *request,
 				   struct mk_trace_frame *frame, char *who, struct mk_error *err);
+/* Copy the flow that the pod of an end sends (ends.c). */
+mk_must_check int trace_copy_end(struct mk_trace_story *story, struct mk_error *err);
+/* Add steps for the functions and the other end of its chain. @frame and *@verdict become what
+ * comes out of the last function. */
+void trace_tell_end(struct mk_trace_story *story, struct mk_trace_frame *frame,
+		    enum mk_trace_verdict *verdict);
 /* Add steps for how a packet for @tuple gets to the other node: route, neighbour, FDB. */
 void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tuple);
 

@@ -296,13 +296,24 @@ static void open_slots(const struct mk_policy_sync *sync, struct mk_policy_count
 			}
 }
 
+/* CNI DEL removes the device, clears the slot and then releases the address, by which the agent
+ * knows the pod. Until then the slot is not lost, and must not be claimed again. */
+static bool is_leaving(const struct mk_policy_sync *sync, const struct sandbox *sandbox)
+{
+	return sync->tables->has_device && !sync->tables->has_device(sandbox->ifindex);
+}
+
 static void switch_pods(const struct mk_policy_sync *sync, struct mk_policy_counts *counts)
 {
 	for (size_t i = 0; i < sync->sandbox_count; i++) {
 		const struct sandbox *sandbox = &sync->sandboxes[i];
 		uint32_t slot = mk_pod_slot(&sandbox->addr, sync->tables->pods.max_entries);
 
-		counts->lost += sync->applied && !is_own(sync, slot, sandbox);
+		bool has_entry = is_own(sync, slot, sandbox);
+
+		if (!has_entry && is_leaving(sync, sandbox))
+			continue;
+		counts->lost += sync->applied && !has_entry;
 		sync->raise[slot] |= switch_pod(sync, slot, sandbox, counts);
 	}
 	if (counts->lost)

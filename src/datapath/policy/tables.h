@@ -13,6 +13,7 @@
 #ifndef MK_DATAPATH_POLICY_TABLES_H
 #define MK_DATAPATH_POLICY_TABLES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,8 @@ struct mk_policy_tables {
 	/* policy_state, pod_policies: mapped into memory */
 	struct mk_table state, pods;
 	struct mk_table identities, peers, blocks, ports, counts, expected, namespaces;
+	/* Does this interface exist? NULL: those of all sandboxes do. */
+	bool (*has_device)(uint32_t ifindex);
 };
 
 struct mk_policy_sync;

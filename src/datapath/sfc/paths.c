@@ -41,7 +41,7 @@ struct pass {
 
 static void note_named(struct mk_sfc_sync *sync, const struct mk_sfc_path *path, uint32_t entries)
 {
-	struct mk_sfc_named *named = &sync->named;
+	struct mk_sfc_named *named = &sync->seeing.named;
 
 	for (size_t i = 0; i < MK_POLICY_DIRECTIONS; i++)
 		if (path->chain[i] < MK_SFC_CHAINS)
@@ -49,7 +49,7 @@ static void note_named(struct mk_sfc_sync *sync, const struct mk_sfc_path *path,
 	for (size_t i = 0; i < MK_SFC_PATH_FUNCTIONS; i++)
 		if (path->replica[i] < MK_SFC_REPLICAS) {
 			named->replicas[path->replica[i]] = true;
-			sync->entries[path->replica[i]] += entries;
+			sync->seeing.entries[path->replica[i]] += entries;
 		}
 }
 
@@ -108,39 +108,50 @@ static int read_paths(struct pass *pass, struct mk_error *err)
 }
 
 /* Nothing can have made a path while there is no chain. */
-int mk_sfc_sync_pass_ended(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_error *err)
+static int sweep_paths(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_error *err)
 {
 	cleanup_free uint16_t *unnamed = NULL;
 	struct pass pass = { .sync = sync, .now_s = (uint32_t)(now_ns / MK_NS_PER_S) };
+
+	if (mk_sfc_sync_is_empty(sync) && !sync->path_count && !sync->saw_path)
+		return 0;
+	sync->saw_path = false;
+	unnamed = calloc(MK_SFC_PATHS, sizeof(*unnamed));
+	pass.unnamed = unnamed;
+	pass.uses = uses_of(sync);
+	if (!unnamed || !pass.uses)
+		return mk_error_errno(err, ENOMEM, "cannot read the paths of chains");
+	return read_paths(&pass, err);
+}
+
+/* Numbers are released by what the whole pass has met, so it counts when all is read. */
+int mk_sfc_sync_pass_ended(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_error *err)
+{
 	int ret = 0;
 
-	memset(&sync->named, 0, sizeof(sync->named));
-	memset(sync->entries, 0, sizeof(sync->entries));
-	if (!mk_sfc_sync_is_empty(sync) || sync->path_count || sync->saw_path) {
-		unnamed = calloc(MK_SFC_PATHS, sizeof(*unnamed));
-		pass.unnamed = unnamed;
-		pass.uses = uses_of(sync);
-		ret = unnamed && pass.uses
-			      ? read_paths(&pass, err)
-			      : mk_error_errno(err, ENOMEM, "cannot read the paths of chains");
+	if (!sync->is_ending) {
+		memset(&sync->seeing, 0, sizeof(sync->seeing));
+		sync->seeing.named.since_ns = now_ns;
+		sync->ends = (struct ends_sweep){ 0 };
+		ret = sweep_paths(sync, now_ns, err);
 	}
-	sync->saw_path = false;
-	if (ret >= 0 && ends_sweep(sync, now_ns, err) < 0)
-		ret = -err->code;
 	if (ret >= 0)
-		sync->named.since_ns = now_ns;
+		ret = ends_sweep(sync, now_ns, err);
+	sync->is_ending = ret == 0;
+	if (ret > 0)
+		sync->seen = sync->seeing;
 	return ret;
 }
 
 const struct mk_sfc_named *mk_sfc_sync_named(const struct mk_sfc_sync *sync)
 {
-	return &sync->named;
+	return &sync->seen.named;
 }
 
 /* A session has an entry for each direction. */
 uint32_t mk_sfc_sync_flows(const struct mk_sfc_sync *sync, uint16_t replica)
 {
-	return replica < MK_SFC_REPLICAS ? (sync->entries[replica] + 1) / 2 : 0;
+	return replica < MK_SFC_REPLICAS ? (sync->seen.entries[replica] + 1) / 2 : 0;
 }
 
 size_t mk_sfc_sync_path_count(const struct mk_sfc_sync *sync)

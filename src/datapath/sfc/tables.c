@@ -412,21 +412,32 @@ static int audit_next(struct mk_sfc_sync *sync, struct mk_error *err)
 	return ret;
 }
 
+static int audit_all(struct mk_sfc_sync *sync, size_t budget, int *differ, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret >= 0 && i < SFC_SETS; i++) {
+		ret = set_audit(&sync->sets[i], err);
+		*differ += ret > 0 ? ret : 0;
+	}
+	for (size_t i = 0; ret >= 0 && i < budget; i++) {
+		ret = audit_next(sync, err);
+		*differ += ret > 0 ? ret : 0;
+	}
+	if (ret >= 0)
+		ret = ends_audit(sync, err);
+	*differ += ret > 0 ? ret : 0;
+	return ret;
+}
+
+/* What differs is restored first; an error comes again with the next call. */
 int mk_sfc_sync_audit(struct mk_sfc_sync *sync, size_t budget, struct mk_error *err)
 {
-	int differ = 0, ret = 0;
+	int differ = 0, ret;
 
 	if (mk_sfc_sync_is_empty(sync) && !sync->sets[SFC_PORTS].count &&
 	    !sync->sets[SFC_TAGS].count)
 		return 0;
-	differ = ends_audit(sync);
-	for (size_t i = 0; ret >= 0 && i < SFC_SETS; i++) {
-		ret = set_audit(&sync->sets[i], err);
-		differ += ret > 0 ? ret : 0;
-	}
-	for (size_t i = 0; ret >= 0 && i < budget; i++) {
-		ret = audit_next(sync, err);
-		differ += ret > 0 ? ret : 0;
-	}
-	return ret < 0 ? ret : differ;
+	ret = audit_all(sync, budget, &differ, err);
+	return differ ?: ret;
 }

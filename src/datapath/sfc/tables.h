@@ -45,7 +45,8 @@ struct mk_sfc_counts {
 mk_must_check int mk_sfc_sync_apply(struct mk_sfc_sync *sync, const struct mk_sfc_rows *rows,
 				    struct mk_sfc_counts *counts, struct mk_error *err);
 /* Read all ports and tags and about @budget other entries; the next call continues from there.
- * Returns how many other processes have removed or changed: the next apply restores them. */
+ * Returns how many other processes have removed or changed: the next apply restores them. Pins of
+ * maps of flows are back at once. */
 mk_must_check int mk_sfc_sync_audit(struct mk_sfc_sync *sync, size_t budget, struct mk_error *err);
 
 /* ---- paths ----------------------------------------------------------------------------------- */
@@ -53,13 +54,16 @@ mk_must_check int mk_sfc_sync_audit(struct mk_sfc_sync *sync, size_t budget, str
 /* The sweep of sessions has met one with this path (mk_tuple.path; 0: none). */
 void mk_sfc_sync_see_path(struct mk_sfc_sync *sync, uint16_t path);
 /* A pass over all sessions of the family has ended: remove paths that none has had for a minute,
- * and idle flows of chains with ends. Returns the number of paths. @now_ns is CLOCK_MONOTONIC. */
+ * and idle flows of chains with ends. Returns 1 if all is read. 0: there are more such flows. Then
+ * call again, in another turn of the loop and before the next pass. @now_ns is CLOCK_MONOTONIC. */
 mk_must_check int mk_sfc_sync_pass_ended(struct mk_sfc_sync *sync, uint64_t now_ns,
 					 struct mk_error *err);
-/* What the paths named when the last pass ended. It belongs to @sync. */
+/* What paths and flows named when the last pass ended. It belongs to @sync. */
 const struct mk_sfc_named *mk_sfc_sync_named(const struct mk_sfc_sync *sync);
 /* Return how many flows passed the replica then. */
 uint32_t mk_sfc_sync_flows(const struct mk_sfc_sync *sync, uint16_t replica);
+/* Return how many flows a chain with ends had then. */
+uint32_t mk_sfc_sync_end_flows(const struct mk_sfc_sync *sync, uint16_t chain);
 /* Read the counters of a replica, all CPUs together. Zeros: it has none. */
 mk_must_check int mk_sfc_sync_counters(const struct mk_sfc_sync *sync, uint16_t replica,
 				       struct mk_sfc_counters *counters, struct mk_error *err);

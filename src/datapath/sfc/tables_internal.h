@@ -44,8 +44,22 @@ struct sfc_flows {
 	uint32_t id; /* of the map that programs use; 0: there is none */
 	bool is_open; /* `table` is that map */
 	struct mk_table table;
+	uint32_t count; /* at the last sweep */
 };
 #define SFC_END_FLOW "sfc_end_flow"
+
+/* Where the sweep of such flows is. */
+struct ends_sweep {
+	uint32_t chain;
+	struct mk_cursor cursor;
+	uint32_t count; /* of this chain */
+};
+
+/* What a pass over sessions, paths and flows has met. */
+struct sfc_seen {
+	struct mk_sfc_named named;
+	uint32_t entries[MK_SFC_REPLICAS]; /* of sessions through a replica */
+};
 
 struct mk_sfc_sync {
 	const struct mk_sfc_tables *tables;
@@ -59,8 +73,10 @@ struct mk_sfc_sync {
 	struct path_use *paths; /* by id; NULL: no path was ever seen */
 	bool saw_path; /* since the last pass ended */
 	size_t path_count;
-	uint32_t entries[MK_SFC_REPLICAS]; /* of sessions through a replica, in the last pass */
-	struct mk_sfc_named named;
+	struct sfc_seen seen; /* in the last pass */
+	struct sfc_seen seeing; /* in the one that is ending */
+	bool is_ending;
+	struct ends_sweep ends;
 	struct sfc_flows flows[MK_SFC_CHAINS];
 };
 
@@ -88,9 +104,10 @@ void ends_close(struct mk_sfc_sync *sync);
 mk_must_check int ends_put(const struct applying *apply);
 /* and remove the others, after the rows. */
 mk_must_check int ends_remove(const struct applying *apply);
-/* Returns how many maps are not as they were. */
-int ends_audit(struct mk_sfc_sync *sync);
-/* Remove idle flows, and note which replicas the others name. */
+/* Pin maps again whose pins are gone. Returns how many maps and pins were not as they were. */
+mk_must_check int ends_audit(struct mk_sfc_sync *sync, struct mk_error *err);
+/* Read the next flows: remove those that are idle, and note in `seeing` which replicas the others
+ * name. Returns 1 if all are read, otherwise 0. */
 mk_must_check int ends_sweep(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_error *err);
 
 /* Log that an entry was changed. */
