@@ -59,6 +59,10 @@ struct mk_clusters_own {
 	const struct mk_ip *node_addresses;
 	size_t node_address_count;
 	uint16_t mtu_bytes; /* of the overlay */
+	/* UDP port of the overlay. A pod cannot send to it, but its packets to another port of a
+	 * peer's node would be masqueraded with a node's address. So nodes with another port are
+	 * left out. */
+	uint16_t port;
 };
 
 /* What became of a peer, in the order of the input. */

@@ -84,6 +84,8 @@ static const char *lack_of(const struct nodes *nodes, const struct clusters_peer
 		return "has no address of the family that the nodes of this cluster use";
 	if (mk_ips_contain(own->node_addresses, own->node_address_count, &node->address))
 		return "has the address of a node of this cluster";
+	if (node->port && node->port != own->port)
+		return "has another UDP port than the overlay of this cluster: set vxlanPort to one port in both";
 	first = first_claim(nodes, &node->address);
 	if (first->place != place)
 		return first->peer == at ? "has the address of another node of the peer"

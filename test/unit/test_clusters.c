@@ -38,6 +38,7 @@ static void setup(void)
 		.node_addresses = &own_node,
 		.node_address_count = 1,
 		.mtu_bytes = 1450,
+		.port = 4789,
 	};
 }
 
@@ -330,6 +331,9 @@ START_TEST(test_left_out)
 	add_peer("south", 11, "240.2.0.0/16");
 	add_node("10.244.1.0/24", "192.168.1.1");
 	add_peer("none", 12, "240.3.0.0/16");
+	add_peer("port", 13, "240.4.0.0/16");
+	add_node("10.244.1.0/24", "192.168.5.11")->port = 8472;
+	add_node("10.244.2.0/24", "192.168.5.12");
 	compile();
 	check_reason(0, "PublishedNode of node 'n00001' is left out: it has the address of another "
 			"node of the peer");
@@ -338,10 +342,11 @@ START_TEST(test_left_out)
 		     "another peer; so are 2 others");
 	check_reason(2, "has the address of a node of this cluster");
 	check_reason(3, "no PublishedNode of it");
+	check_reason(4, "it has another UDP port than the overlay of this cluster: set vxlanPort");
 	ck_assert(rows.states[0].is_usable && rows.states[1].is_usable);
 	ck_assert(!rows.states[2].is_usable && rows.states[2].has_view);
 	ck_assert(!rows.states[3].is_usable && rows.states[3].has_view);
-	ck_assert_uint_eq(rows.carrier_count, 2);
+	ck_assert_uint_eq(rows.carrier_count, 3);
 	ck_assert_uint_eq(rows.carriers[0].number, 9);
 }
 END_TEST

@@ -154,10 +154,11 @@ static void tell_listed(void)
 	if (fx.listed)
 		printf("listed\n");
 	if (fx.listed && fx.has_wants)
-		printf("known: policies %s, pods %s, functions %s\n",
+		printf("known: policies %s, pods %s, functions %s, peers %s\n",
 		       kube_policies_listed(fx.kube) ? "yes" : "no",
 		       kube_pods_listed(fx.kube) ? "yes" : "no",
-		       kube_functions_listed(fx.kube) ? "yes" : "no");
+		       kube_functions_listed(fx.kube) ? "yes" : "no",
+		       kube_peers_listed(fx.kube) ? "yes" : "no");
 	fx.listed = false;
 }
 
@@ -223,6 +224,26 @@ static void add_function_pod(void *ctx, const struct mk_function_pod *pod)
 	    pod->asks_for_ports ? " ports" : "", weight);
 }
 
+static void add_peer(void *ctx, const struct mk_cluster_peer *peer)
+{
+	const struct mk_published_cluster *published =
+		mk_model_published_cluster(fx.model, peer->name);
+	char view[MK_CIDR_STRLEN], home[MK_CIDR_STRLEN];
+
+	add(ctx, "peer %s %s%s", peer->name, range(&peer->views[0], view),
+	    peer->access_pods ? " pods" : "");
+	if (published)
+		add(ctx, "cluster %s %u %s", published->name, published->number,
+		    range(&published->pod_cidrs[0], home));
+}
+
+static void add_peer_node(void *ctx, const struct mk_published_node *node)
+{
+	char ip[MK_IP_STRLEN];
+
+	add(ctx, "far node %s.%s %s", node->cluster, node->node, address(&node->addresses[0], ip));
+}
+
 static void add_policy_objects(struct text *text)
 {
 	mk_model_each_pod(fx.model, add_pod, text);
@@ -231,6 +252,8 @@ static void add_policy_objects(struct text *text)
 	mk_model_each_cluster_policy(fx.model, add_cluster_policy, text);
 	mk_model_each_chain(fx.model, add_chain, text);
 	mk_model_each_function_pod(fx.model, add_function_pod, text);
+	mk_model_each_cluster_peer(fx.model, add_peer, text);
+	mk_model_each_published_node(fx.model, add_peer_node, text);
 }
 
 static void write_dump(uv_idle_t *idle)
@@ -278,6 +301,11 @@ static void policy_changed(void *ctx, const char *namespace_, const char *name)
 	(void)ctx;
 	printf("policy %s/%s\n", namespace_, name);
 	uv_idle_start(&fx.dirty, write_dump);
+}
+
+static void peers_changed(void *ctx)
+{
+	policy_changed(ctx, "", "peers");
 }
 
 static void named_changed(void *ctx, const char *name)
@@ -394,6 +422,8 @@ static void on_wants(uv_poll_t *handle, int status, int events)
 		kube_want_policies(fx.kube, byte == 'p');
 	else if (byte == 'f' || byte == 'g')
 		kube_want_functions(fx.kube, byte == 'f');
+	else if (byte == 'c' || byte == 'd')
+		kube_want_peers(fx.kube, byte == 'c');
 	else if (byte == 'n' || byte == 'o' || byte == 'a')
 		kube_want_pods(fx.kube, byte == 'n'   ? MK_SOURCE_NO_PODS
 					: byte == 'o' ? MK_SOURCE_OWN_PODS
@@ -496,7 +526,8 @@ int main(int argc, char **argv)
 					      .namespace_changed = named_changed,
 					      .network_policy_changed = policy_changed,
 					      .cluster_policy_changed = named_changed,
-					      .chain_changed = policy_changed };
+					      .chain_changed = policy_changed,
+					      .peers_changed = peers_changed };
 	struct mk_error err;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -18,6 +18,7 @@ MANIFEST = os.path.join(ROOT, "manifests/monokube.yaml")
 CHAINS = os.path.join(ROOT, "manifests/chains.yaml")
 CHAINS_EXAMPLE = os.path.join(ROOT, "manifests/examples/chains.yaml")
 ENDS_EXAMPLE = os.path.join(ROOT, "manifests/examples/ends.yaml")
+PEERS = os.path.join(ROOT, "manifests/multicluster.yaml")
 OWN_NODE = os.path.join(ROOT, "manifests/own-node-status.yaml")
 MONOKUBE = os.environ.get("MK_BIN") or os.path.join(ROOT, "build/monokube")
 
@@ -348,6 +349,102 @@ def chain_resource():
     expect("may view", view["rules"], [dict(rules, verbs=["get", "list", "watch"])])
 
 
+# ---- other clusters
+
+PUBLISHED = {"networking.monokube.io/cluster": "east"}
+GOOD = {
+    "ClusterPeer": ("east", {"podCidr": "240.0.0.0/16,fd00:aaaa::/48", "via": "hub", "access": "Pods", "relay": True, "mtu": 1280}),
+    "PublishedCluster": ("east", {"name": "east", "number": 16777215, "podCidr": "10.244.0.0/16,fd00:10:244::/48", "wireVersions": [1]}),
+    "PublishedNode": ("east.n1.example", {"node": "n1.example", "podCidrs": ["10.244.1.0/24", "fd00:10:244:1::/64"],
+                                          "addresses": ["192.0.2.1", "2001:db8::1"], "port": 8472}),
+}
+BROKEN_PEERS = [  # kind, field, value (None: without it), where the fault is, and why
+    ("ClusterPeer", "podCidr", "same", "podCidr", "should match"),
+    ("ClusterPeer", "podCidr", "240.0.0.0", "podCidr", "should match"),
+    ("ClusterPeer", "podCidr", "240.0.0.0/16,", "podCidr", "should match"),
+    ("ClusterPeer", "podCidr", "Same,240.0.0.0/16", "podCidr", "should match"),
+    ("ClusterPeer", "via", "a.b", "via", "should match"),
+    ("ClusterPeer", "via", "east", "", "via is another ClusterPeer"),
+    ("ClusterPeer", "access", "Exports", "access", "supported values"),
+    ("ClusterPeer", "relay", "yes", "relay", "must be of type boolean"),
+    ("ClusterPeer", "mtu", 1279, "spec", "mtu is 0, or at least 1280"),
+    ("ClusterPeer", "mtu", 65536, "mtu", "should be at most 65535"),
+    ("PublishedCluster", "name", "west", "", "the object has the name of the cluster"),
+    ("PublishedCluster", "name", None, "name", "Required value"),
+    ("PublishedCluster", "number", 16777216, "number", "should be at most 16777215"),
+    ("PublishedCluster", "podCidr", "", "podCidr", "should be at least 1"),
+    ("PublishedCluster", "podCidr", "Same", "podCidr", "should match"),
+    ("PublishedCluster", "podCidr", None, "podCidr", "Required value"),
+    ("PublishedCluster", "wireVersions", [], "wireVersions", "should be at least 1"),
+    ("PublishedCluster", "wireVersions", ["1"], "wireVersions[0]", "must be of type integer"),
+    ("PublishedNode", "node", "N1", "node", "should match"),
+    ("PublishedNode", "node", None, "node", "Required value"),
+    ("PublishedNode", "podCidrs", ["10.244.1.0"], "podCidrs[0]", "should match"),
+    ("PublishedNode", "podCidrs", ["10.1.0.0/24"] * 3, "podCidrs", "should be at most 2"),
+    ("PublishedNode", "addresses", [], "addresses", "should be at least 1"),
+    ("PublishedNode", "addresses", ["n1"], "addresses[0]", "should match"),
+    ("PublishedNode", "port", 0, "port", "should be at least 1"),
+]
+
+
+def of_peers(kind, called=None, **changes):
+    spec = {k: v for k, v in dict(GOOD[kind][1], **changes).items() if v is not None}
+    return {"apiVersion": "networking.monokube.io/v1alpha1", "kind": kind, "spec": spec, "metadata": dict(
+        {"name": called or GOOD[kind][0]}, **({} if kind == "ClusterPeer" else {"namespace": "monokube-peers", "labels": PUBLISHED}))}
+
+
+def peers_schema():
+    """each rule of the schemas of other clusters refuses what breaks it, with its message"""
+    def wrong(obj):
+        known = schema.of_kinds()[obj["kind"]]
+        schema.fill_in(obj, known)
+        return schema.faults(obj, known)
+    for kind in GOOD:
+        expect(kind, wrong(of_peers(kind)), [])
+    for view in (None, "", "Same", "240.0.0.0/16", "fd00::/48"):
+        expect("view %s" % view, wrong(of_peers("ClusterPeer", podCidr=view)), [])
+    for kind, field, value, at, why in BROKEN_PEERS:
+        found = wrong(of_peers(kind, **{field: value}))
+        if len(found) != 1 or not re.search(re.escape(at) + ": .*" + re.escape(why), found[0]):
+            raise Wrong("%s %s=%r: %s, expected %s: %s" % (kind, field, value, found, at, why))
+    expect("a name with a dot", wrong(of_peers("ClusterPeer", called="a.b")), [": the name is the clusterName of the peer, which has no dots"])
+
+
+def peer_resources():
+    """the CustomResourceDefinitions fit their names, and the agent may read what it asks for, published objects in one namespace"""
+    found = read(PEERS)
+    crds = {o["spec"]["names"]["plural"]: o for o in found if o["kind"] == "CustomResourceDefinition"}
+    expect("kinds", sorted(o["spec"]["names"]["kind"] for o in crds.values()), sorted(GOOD))
+    for plural, crd in crds.items():
+        expect("name", crd["metadata"]["name"], "%s.%s" % (plural, crd["spec"]["group"]))
+        expect("structural", is_structural(schema.of_kinds()[crd["spec"]["names"]["kind"]]), True)
+    rest = {o["kind"]: o for o in found if o["kind"] != "CustomResourceDefinition"}
+    expect("namespaces", [rest[k]["metadata"]["namespace"] for k in ("Role", "RoleBinding")], [rest["Namespace"]["metadata"]["name"]] * 2)
+    agent = [{"kind": "ServiceAccount", "name": "monokube", "namespace": "kube-system"}]
+    for binding, role in (("ClusterRoleBinding", "ClusterRole"), ("RoleBinding", "Role")):
+        expect(binding, (rest[binding]["subjects"], rest[binding]["roleRef"]), (agent, {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": rest[role]["metadata"]["name"]}))
+    rules = {k: {(verb, r) for rule in rest[k]["rules"] for verb in rule["verbs"] for r in rule["resources"]} for k in ("ClusterRole", "Role")}
+    expect("rights", {k: rules[k] for k in rules}, peer_requests())
+
+
+def peer_requests():
+    """The verbs that the client asks for, in all namespaces and in monokube-peers."""
+    asked = {"ClusterRole": set(), "Role": set()}
+    for options in ((), ("--no-streaming",)):
+        server = Server(*options)
+        client = Follow(server, "--node", "worker-1", "--wants").listed()
+        client.wants("c")
+        wait("watches", lambda: all(server.asked("/" + what, watch="1") for what in ("clusterpeers", "publishedclusters", "publishednodes")))
+        client.stop()
+        for e in server.log():
+            verb, what = verb_of(e)
+            if e["agent"] == "monokube" and what.startswith("networking.monokube.io/"):
+                asked["Role" if "/namespaces/monokube-peers/" in e["path"] else "ClusterRole"].add((verb, what.split("/")[1]))
+        server.stop()
+    return asked
+
+
 # ---- rights
 
 VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
@@ -448,6 +545,16 @@ def kubectl_takes_chains():
             raise Wrong("%s is taken" % wrong["spec"])
 
 
+def kubectl_takes_peers():
+    """kubectl applies the resources of other clusters and an object of each"""
+    kubectl = kubectl_of(Server(recorded=False))
+    expect("resources", [x.split()[1] for x in kubectl("apply", "-f", PEERS)], ["created"] * len(read(PEERS)))
+    for kind in GOOD:
+        kubectl("apply", "-f", "-", stdin=yaml.dump(of_peers(kind)))
+    kubectl("apply", "-f", "-", stdin=yaml.dump(of_peers("ClusterPeer", called="north", access=None)))
+    expect("default", kubectl("get", "clusterpeers", "north", "-o", "jsonpath={.spec.access}"), ["None"])
+
+
 def kustomization():
     """the kustomization has the manifest"""
     tree = read(os.path.join(os.path.dirname(MANIFEST), "kustomization.yaml"))[0]
@@ -456,10 +563,10 @@ def kustomization():
 
 
 TESTS = [fields, names_meet, own_node_policy, settings_exist, as_promised, kustomization, chain_schema, ends_schema, chain_resource,
-         rights]
+         peers_schema, peer_resources, rights]
 
 if shutil.which("kubectl"):  # no Debian package: without it this test is not part of the plan
-    TESTS += [kubectl_takes_them, kubectl_takes_chains]
+    TESTS += [kubectl_takes_them, kubectl_takes_chains, kubectl_takes_peers]
 else:
     print("# kubectl is not installed: it is not tested")
 

@@ -90,7 +90,7 @@ def known(client, text):
     wait("known: " + text, lambda: client.alive() and [x for x in client.lines if x.startswith("known")][-1:] == ["known: " + text])
 
 
-ALL = "policies yes, pods yes, functions yes"
+ALL = "policies yes, pods yes, functions yes, peers yes"
 
 
 def nothing_is_wanted():
@@ -98,7 +98,7 @@ def nothing_is_wanted():
     server = Server()
     client = start(server, "")
     client.converged()
-    for path in ("pods", "namespaces", "networkpolicies", "clusternetworkpolicies", "servicefunctionchains"):
+    for path in ("pods", "namespaces", "networkpolicies", "clusternetworkpolicies", "servicefunctionchains", "clusterpeers", "publishedclusters", "publishednodes"):
         expect(path, server.asked(path), [])
 
 

@@ -248,6 +248,7 @@ int clusters_objects_compile(const struct clusters_objects *objects,
 		.family = family,
 		.cluster_cidr = mk_cidr_network(mk_config_cluster(&core->config, family)),
 		.mtu_bytes = (uint16_t)own->node->mtu_bytes,
+		.port = core->config.vxlan_port,
 	};
 	struct ranges ranges = { 0 };
 	struct addresses addresses = { 0 };

@@ -255,8 +255,9 @@ class Api:
             found = json.loads(exchange.body)
         except ValueError as e:
             raise Status(400, "BadRequest", "the object provided is unrecognized: %s" % e) from None
-        if exchange.query.get("fieldValidation") == "Strict" and "/servicefunctionchains" in exchange.path:
-            if fields := schema.unknown(found, schema.of_chains()):
+        known = schema.of_kinds().get(found.get("kind"))
+        if exchange.query.get("fieldValidation") == "Strict" and known:
+            if fields := schema.unknown(found, known):
                 raise Status(400, "BadRequest", "strict decoding error: " + ", ".join('unknown field "%s"' % x[1:] for x in fields))
         return found
 

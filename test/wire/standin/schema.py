@@ -1,32 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server does with an object of a CustomResourceDefinition: refuse or prune unknown fields, fill in
-defaults, check values and rules. Rules (CEL) may use has(), size(), comparisons, && || and !, and end with one exists()."""
+defaults, check values and rules. Rules (CEL) may use has(), size(), matches(), comparisons, && || and !, and end with one exists()."""
 import functools
 import os
 import re
 
 import yaml
 
-MANIFEST = os.path.join(os.path.dirname(__file__), "../../../manifests/chains.yaml")
+MANIFESTS = [os.path.join(os.path.dirname(__file__), "../../../manifests", name) for name in ("chains.yaml", "multicluster.yaml")]
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
 
 
 @functools.lru_cache(None)
+def of_kinds():
+    """The schemas of manifests/, by kind."""
+    found = {}
+    for path in MANIFESTS:
+        with open(path) as f:
+            found.update({o["spec"]["names"]["kind"]: o["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+                          for o in yaml.safe_load_all(f) if o["kind"] == "CustomResourceDefinition"})
+    return found
+
+
 def of_chains():
-    with open(MANIFEST) as f:
-        return next(yaml.safe_load_all(f))["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return of_kinds()["ServiceFunctionChain"]
 
 
 def holds(rule, value, old):
     """Is this rule of CEL true for @value? One about oldSelf holds for a new object, @old None."""
     if "oldSelf" in rule and old is None:
         return True
-    for pattern, python in ((r"(self[.\w]*)\.exists\((\w+), (.*)\)$", r"any(\3 for \2 in \1)"),
-                            (r"has\((\w+)\.(\w+)\)", r"('\2' in \1)"), (r"(\w+)\.(\w+)\.size\(\)", r"len(\1['\2'])"),
+    for pattern, python in ((r"(self[.\w]*)\.matches\('([^']*)'\)", r"matches('\2', \1)"), (r"(self[.\w]*)\.exists\((\w+), (.*)\)$", r"any(\3 for \2 in \1)"),
+                            (r"has\((\w+)\.(\w+)\)", r"('\2' in \1)"), (r"has\((\w+)\.(\w+)\.(\w+)\)", r"('\3' in \1['\2'])"), (r"(\w+)\.(\w+)\.size\(\)", r"len(\1['\2'])"),
                             (r"(\w+)\.(\w+)", r"\1['\2']"), (r"\]\.(\w+)", r"]['\1']"),
                             (r"\|\|", " or "), ("&&", " and "), (r"!(?!=)", " not ")):
         rule = re.sub(pattern, python, rule)
-    return eval(rule.strip(), {"self": value, "oldSelf": old})  # pylint: disable=eval-used
+    return eval(rule.strip(), {"self": value, "oldSelf": old, "matches": re.search})  # pylint: disable=eval-used
 
 
 def unknown(value, schema, at=""):

@@ -52,6 +52,9 @@ RESOURCES = [
     ("policy.networking.k8s.io", "v1alpha2", "clusternetworkpolicies", "ClusterNetworkPolicy", False, ["cnp"]),
     ("policy.networking.k8s.io", "v1alpha1", "adminnetworkpolicies", "AdminNetworkPolicy", False, ["anp"]),
     ("networking.monokube.io", "v1alpha1", "servicefunctionchains", "ServiceFunctionChain", True, ["sfc"]),
+    ("networking.monokube.io", "v1alpha1", "clusterpeers", "ClusterPeer", False, []),
+    ("networking.monokube.io", "v1alpha1", "publishedclusters", "PublishedCluster", True, []),
+    ("networking.monokube.io", "v1alpha1", "publishednodes", "PublishedNode", True, []),
     # not for the agent: Events as kube-proxy sends them (the real server keeps both kinds as one), and
     # the resources of manifests/
     ("events.k8s.io", "v1", "events", "Event", True, ["ev"]),
@@ -61,6 +64,8 @@ RESOURCES = [
     ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, ["crd"]),
     ("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False, []),
     ("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False, []),
+    ("rbac.authorization.k8s.io", "v1", "roles", "Role", True, []),
+    ("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True, []),
 ]
 
 
@@ -213,11 +218,11 @@ class Store:
         elif resource.kind == "Node":
             obj.setdefault("spec", {})
             obj.setdefault("status", {})
-        elif resource.kind == "ServiceFunctionChain":
-            schema.fill_in(obj, schema.of_chains())
-            if wrong := schema.faults(obj, schema.of_chains(), old=before):
-                raise Status(422, "Invalid", 'ServiceFunctionChain.%s "%s" is invalid: %s' % (
-                    resource.group, obj["metadata"]["name"], "; ".join(x.lstrip(".") for x in wrong)))
+        elif resource.kind in schema.of_kinds():
+            schema.fill_in(obj, schema.of_kinds()[resource.kind])
+            if wrong := schema.faults(obj, schema.of_kinds()[resource.kind], old=before):
+                raise Status(422, "Invalid", '%s.%s "%s" is invalid: %s' % (
+                    resource.kind, resource.group, obj["metadata"]["name"], "; ".join(x.lstrip(".") for x in wrong)))
         elif resource.kind == "EndpointSlice":
             for endpoint in obj.get("endpoints") or []:
                 endpoint.setdefault("conditions", {})
