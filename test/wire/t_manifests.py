@@ -372,7 +372,7 @@ BROKEN_PEERS = [  # kind, field, value (None: without it), where the fault is, a
     ("PublishedCluster", "name", "west", "", "the object has the name of the cluster"),
     ("PublishedCluster", "name", None, "name", "Required value"),
     ("PublishedCluster", "number", 16777216, "number", "should be at most 16777215"),
-    ("PublishedCluster", "podCidr", "", "podCidr", "should be at least 1"),
+    ("PublishedCluster", "podCidr", "", "podCidr", "should match"),
     ("PublishedCluster", "podCidr", "Same", "podCidr", "should match"),
     ("PublishedCluster", "podCidr", None, "podCidr", "Required value"),
     ("PublishedCluster", "wireVersions", [], "wireVersions", "should be at least 1"),
