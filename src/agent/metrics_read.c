@@ -201,12 +201,22 @@ static void read_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 	}
 }
 
+/* Without memory, this scrape has none of them. */
+static void read_clusters(struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	struct mk_error err = { 0 };
+
+	if (mk_node_clusters_measure(&agent->clusters, metrics, &err) < 0)
+		mk_log_error("no metrics of other clusters: %s", mk_error_text(&err));
+}
+
 static void read_node(struct mk_agent *agent, struct mk_metrics *metrics)
 {
 	read_process(agent, metrics);
 	read_agent(agent, metrics);
 	read_cluster(agent, metrics);
 	mk_node_policies_measure(&agent->policies, metrics);
+	read_clusters(agent, metrics);
 	for (unsigned i = 0; i < MK_FAMILIES; i++)
 		read_family(agent, i, metrics);
 	if (metrics->has_datapath)
@@ -286,6 +296,16 @@ static char *chains_text(struct mk_agent *agent, struct mk_metrics *metrics)
 	return text;
 }
 
+static char *node_text(struct mk_agent *agent, struct mk_metrics *metrics)
+{
+	char *text;
+
+	read_node(agent, metrics);
+	text = mk_metrics_text(metrics, MK_METRICS_NODE);
+	free(metrics->cluster_peers);
+	return text;
+}
+
 static char *text_of(struct mk_agent *agent, enum mk_metrics_page page, struct mk_metrics *metrics)
 {
 	if (page == MK_METRICS_SERVICES)
@@ -293,9 +313,8 @@ static char *text_of(struct mk_agent *agent, enum mk_metrics_page page, struct m
 	if (page == MK_METRICS_CHAINS)
 		return chains_text(agent, metrics);
 	if (page == MK_METRICS_NODE)
-		read_node(agent, metrics);
-	else
-		mk_node_policies_measure(&agent->policies, metrics);
+		return node_text(agent, metrics);
+	mk_node_policies_measure(&agent->policies, metrics);
 	return mk_metrics_text(metrics, page);
 }
 

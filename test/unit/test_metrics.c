@@ -152,6 +152,12 @@ static struct mk_metrics_replica replicas[] = {
 
 static struct mk_metrics_chain chains[] = { { "inspection", "link", 61, 62 } };
 
+static struct mk_metrics_peer peers[] = {
+	{ "east", true, 3, { { 71, 72 }, { 73, 74 } } },
+	{ "hub", true, 1, { { 0 }, { 0 } } },
+	{ "north", false, 0, { { 0 }, { 0 } } },
+};
+
 static void fill_chains(void)
 {
 	struct mk_metrics_family *family = &metrics.families[0];
@@ -188,6 +194,9 @@ static void fill(void)
 	fill_api();
 	fill_policies();
 	fill_chains();
+	metrics.has_clusters = true;
+	metrics.cluster_peers = peers;
+	metrics.cluster_peer_count = 3;
 	family->tables[0] = (struct mk_table_fill){ "routes", 7, 32768 };
 	family->table_count = 1;
 	family->counts.sessions[MK_SESSIONS_NAT][MK_SESSIONS_UDP][MK_SESSIONS_NEW] = 11;
@@ -276,6 +285,15 @@ static const struct {
 	  "monokube_policy_rule_flows_total{namespace=\"shop\",policy=\"web-in\",rule=\"2\",direction=\"ingress\",verdict=\"allowed\"} 12\n"
 	  "monokube_policy_rule_flows_total{namespace=\"\",policy=\"no-strangers\",rule=\"1\",direction=\"egress\",verdict=\"denied\"} 13\n"
 	  "monokube_policy_rule_flows_total{namespace=\"shop\",policy=\"\",rule=\"\",direction=\"ingress\",verdict=\"audit\"} 14\n" },
+	{ MK_METRICS_NODE, "monokube_cluster_peers{state=\"unusable\"} 1\n"
+			   "monokube_cluster_peers{state=\"usable\"} 2\n" },
+	{ MK_METRICS_NODE, "monokube_cluster_peer_nodes{peer=\"east\"} 3\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_cluster_peer_packets_total{peer=\"east\",direction=\"to\"} 71\n"
+	  "monokube_cluster_peer_packets_total{peer=\"east\",direction=\"from\"} 72\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_cluster_peer_bytes_total{peer=\"east\",direction=\"to\"} 73\n"
+	  "monokube_cluster_peer_bytes_total{peer=\"east\",direction=\"from\"} 74\n" },
 	{ MK_METRICS_CHAINS, "monokube_chain_replicas{state=\"draining\"} 3\n" },
 	{ MK_METRICS_CHAINS,
 	  "monokube_chain_replica_flows{family=\"IPv4\",namespace=\"inspection\",function=\"firewall\",pod=\"fw-2\"} 50\n" },

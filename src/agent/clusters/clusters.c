@@ -106,16 +106,24 @@ static int compile(struct mk_node_clusters *clusters, const struct clusters_obje
 	return ret ?: set_fdb(clusters, err);
 }
 
+static struct clusters_result result_of(const struct mk_node_clusters *clusters,
+					const struct clusters_objects *objects)
+{
+	struct clusters_result result = { .objects = objects };
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (clusters->rows[i].states)
+			result.rows[i] = &clusters->rows[i];
+	return result;
+}
+
 /* The command line and the log are no reason to hold up the tables. */
 static void say(struct mk_node_clusters *clusters, const struct clusters_objects *objects)
 {
 	const struct mk_core *core = clusters->node->core;
-	struct clusters_result result = { .objects = objects };
+	struct clusters_result result = result_of(clusters, objects);
 	struct mk_error err = { 0 };
 
-	for (size_t i = 0; i < MK_FAMILIES; i++)
-		if (core->families[i].runs)
-			result.rows[i] = &clusters->rows[i];
 	if (clusters_write(&result, &core->config, &err) < 0)
 		mk_log_error("cannot store the names of other clusters: %s", mk_error_text(&err));
 	clusters->said = clusters->said ?: calloc(1, sizeof(*clusters->said));
@@ -232,4 +240,66 @@ int mk_node_clusters_audit(struct mk_node_clusters *clusters, struct mk_error *e
 		mk_core_schedule(core, 0);
 	}
 	return sum;
+}
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+static int add_counters(const struct mk_core *core, uint32_t number,
+			struct mk_cluster_counters *sum, struct mk_error *err)
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		struct mk_cluster_counters counters = { 0 };
+		int ret = 0;
+
+		if (mk_family_is_loaded(&core->families[i]))
+			ret = mk_clusters_sync_counters(
+				mk_datapath_clusters(core->families[i].datapath), number, &counters,
+				err);
+		if (ret < 0)
+			return ret;
+		for (size_t way = 0; way < 2; way++) {
+			sum->packets[way] += counters.packets[way];
+			sum->bytes[way] += counters.bytes[way];
+		}
+	}
+	return 0;
+}
+
+static int measure(const struct mk_node_clusters *clusters, const struct clusters_objects *objects,
+		   struct mk_metrics *metrics, struct mk_error *err)
+{
+	struct clusters_result result = result_of(clusters, objects);
+	int ret = 0;
+
+	metrics->cluster_peers = calloc(objects->count + 1, sizeof(*metrics->cluster_peers));
+	if (!metrics->cluster_peers)
+		return mk_error_errno(err, ENOMEM, "metrics of %zu peers", objects->count);
+	for (size_t i = 0; ret == 0 && i < objects->count; i++) {
+		struct mk_metrics_peer *peer = &metrics->cluster_peers[i];
+		uint32_t number = clusters_number(&result, i);
+
+		peer->name = objects->of[i]->name;
+		peer->is_usable = clusters_is_usable(&result, i);
+		peer->nodes = clusters_nodes_used(&result, i);
+		if (number)
+			ret = add_counters(clusters->node->core, number, &peer->counters, err);
+	}
+	metrics->cluster_peer_count = objects->count;
+	metrics->has_clusters = ret == 0;
+	return ret;
+}
+
+int mk_node_clusters_measure(const struct mk_node_clusters *clusters, struct mk_metrics *metrics,
+			     struct mk_error *err)
+{
+	const struct mk_own_node *node = clusters->node;
+	struct clusters_objects objects;
+	int ret;
+
+	if (!is_on(clusters) || !clusters->settled)
+		return 0;
+	ret = clusters_objects_get(node->core->model, node->internal_ip.family, &objects, err);
+	ret = ret ?: measure(clusters, &objects, metrics, err);
+	clusters_objects_release(&objects);
+	return ret;
 }

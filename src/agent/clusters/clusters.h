@@ -38,4 +38,9 @@ mk_must_check int mk_node_clusters_write(struct mk_node_clusters *clusters, stru
 /* Let the next turn restore what other processes have changed. Returns how many entries. */
 mk_must_check int mk_node_clusters_audit(struct mk_node_clusters *clusters, struct mk_error *err);
 
+/* Fill the metrics of other clusters, unless something has changed that is not written yet. The
+ * caller frees the list; names belong to the model. */
+mk_must_check int mk_node_clusters_measure(const struct mk_node_clusters *clusters,
+					   struct mk_metrics *metrics, struct mk_error *err);
+
 #endif

@@ -9,6 +9,7 @@
 
 #include "monokube/version.h"
 #include "agent/report/metrics_chains.h"
+#include "agent/report/metrics_peers.h"
 #include "base/cleanup.h"
 #include "pod/request/calls.h"
 #include "cluster/watch/resource.h"
@@ -538,6 +539,11 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_pod_addresses_reaped_total", "counter", "", "Addresses released because their container was gone without a DEL.", always, count, IN(addresses_reaped)),
 	ROW("monokube_cni_duration_seconds", "histogram", "command", "Duration of CNI calls since the node's boot, without the start of the process.", has_cni, cni_durations, 0),
 	ROW("monokube_cni_failures_total", "counter", "command", "CNI calls that failed.", has_cni, cni_failures, 0),
+
+	ROW("monokube_cluster_peers", "gauge", "state", "Other clusters (ClusterPeers), by whether this node reaches them; the log says why not.", has_clusters, peer_states, 0),
+	ROW("monokube_cluster_peer_nodes", "gauge", "peer", "Nodes of the peer that get packets from this node; 0: it is reached via another peer.", has_clusters, peer_nodes, 0),
+	ROW("monokube_cluster_peer_packets_total", "counter", "peer, direction", "Packets of this node to and from pods of the peer, without those that it carries between peers.", has_clusters, peer_counts, offsetof(struct mk_cluster_counters, packets)),
+	ROW("monokube_cluster_peer_bytes_total", "counter", "peer, direction", "Bytes of these packets, without the tunnel.", has_clusters, peer_counts, offsetof(struct mk_cluster_counters, bytes)),
 
 	SERVICE_ROW("monokube_service_connections_total", "", "New flows to a Service.", connections, 0),
 	SERVICE_ROW("monokube_service_packets_total", ", direction", "Packets of its flows, as on the wire.", directions, offsetof(struct mk_service_counter, packets)),

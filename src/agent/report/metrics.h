@@ -11,6 +11,7 @@
 
 #include "monokube/abi.h"
 #include "agent/report/chain_values.h"
+#include "monokube/clusters.h"
 #include "agent/report/repairs.h"
 #include "base/histogram.h"
 #include "base/log.h"
@@ -90,6 +91,14 @@ struct mk_metrics_family {
 	size_t replica_count;
 };
 
+/* Another cluster. */
+struct mk_metrics_peer {
+	const char *name;
+	bool is_usable;
+	uint64_t nodes; /* that get its packets */
+	struct mk_cluster_counters counters; /* of all families */
+};
+
 /* The values to export; a metric whose has_... is false has no samples. */
 struct mk_metrics {
 	bool always; /* true */
@@ -141,6 +150,10 @@ struct mk_metrics {
 	struct mk_metrics_service *per_service;
 	size_t per_service_count;
 	const struct mk_metrics_rule *per_rule; /* a list */
+	bool has_clusters; /* this cluster has a name */
+	struct mk_metrics_peer *cluster_peers;
+	size_t cluster_peer_count;
+
 	bool has_chains;
 	uint64_t chain_replicas[MK_SFC_POD_STATES]; /* function pods of all nodes */
 };
