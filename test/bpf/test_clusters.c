@@ -11,8 +11,14 @@
 #define THERE "10.244.1.7" /* a pod of another cluster */
 #define OTHER "10.244.2.7" /* a pod of this cluster on another node, or of the other cluster */
 
-#define NO_CHECKSUM { .no_checksum = true, .payload_bytes = 20 }
-#define REPLY	    { .echo_reply = true }
+#define NO_CHECKSUM                                      \
+	{                                                \
+		.no_checksum = true, .payload_bytes = 20 \
+	}
+#define REPLY                      \
+	{                          \
+		.echo_reply = true \
+	}
 
 static void start(void)
 {
@@ -27,8 +33,7 @@ static void expect_drop(const char *name, enum mk_hook hook, const struct frame 
 	uint64_t before = fixture_drops(hook, reason), all = fixture_drops_total();
 
 	fixture_expect(name, hook, in, DROPPED, NULL);
-	ck_assert_msg(fixture_drops(hook, reason) == before + 1 &&
-			      fixture_drops_total() == all + 1,
+	ck_assert_msg(fixture_drops(hook, reason) == before + 1 && fixture_drops_total() == all + 1,
 		      "%s: dropped for another reason than %d", name, reason);
 }
 
@@ -39,28 +44,55 @@ static const struct {
 	struct frame_options options;
 	const char *seen, *frame;
 } out_rows[] = {
-	{ "TCP, to the pod's node", "tcp " POD ":40000 > 240.1.1.7:80", { 0 },
-	  "tcp " POD ":40000 > " THERE ":80", "100 > 200 hop 1" },
-	{ "to a pod with the same home address", "tcp " POD ":40000 > 240.1.1.2:80", { 0 },
-	  "tcp " POD ":40000 > " POD ":80", "100 > 200 hop 1" },
-	{ "to another node", "tcp " POD ":40000 > 240.1.2.7:80", { 0 },
-	  "tcp " POD ":40000 > " OTHER ":80", "100 > 200 hop 2" },
-	{ "UDP", "udp " POD ":40000 > 240.1.2.7:53", { .payload_bytes = 20 },
-	  "udp " POD ":40000 > " OTHER ":53", "100 > 200 hop 2" },
+	{ "TCP, to the pod's node",
+	  "tcp " POD ":40000 > 240.1.1.7:80",
+	  { 0 },
+	  "tcp " POD ":40000 > " THERE ":80",
+	  "100 > 200 hop 1" },
+	{ "to a pod with the same home address",
+	  "tcp " POD ":40000 > 240.1.1.2:80",
+	  { 0 },
+	  "tcp " POD ":40000 > " POD ":80",
+	  "100 > 200 hop 1" },
+	{ "to another node",
+	  "tcp " POD ":40000 > 240.1.2.7:80",
+	  { 0 },
+	  "tcp " POD ":40000 > " OTHER ":80",
+	  "100 > 200 hop 2" },
+	{ "UDP",
+	  "udp " POD ":40000 > 240.1.2.7:53",
+	  { .payload_bytes = 20 },
+	  "udp " POD ":40000 > " OTHER ":53",
+	  "100 > 200 hop 2" },
 	{ "UDP without checksum", "udp " POD ":40000 > 240.1.2.7:53", NO_CHECKSUM,
 	  "udp " POD ":40000 > " OTHER ":53", "100 > 200 hop 2" },
-	{ "SCTP", "sctp " POD ":40000 > 240.1.2.7:9", { .payload_bytes = 8 },
-	  "sctp " POD ":40000 > " OTHER ":9", "100 > 200 hop 2" },
-	{ "a ping", "icmp " POD " > 240.1.2.7 9", { 0 }, "icmp " POD " > " OTHER " 9",
+	{ "SCTP",
+	  "sctp " POD ":40000 > 240.1.2.7:9",
+	  { .payload_bytes = 8 },
+	  "sctp " POD ":40000 > " OTHER ":9",
 	  "100 > 200 hop 2" },
-	{ "an answer to a ping", "icmp " POD " > 240.1.2.7 9", REPLY,
-	  "icmp " POD " > " OTHER " 9", "100 > 200 hop 2" },
-	{ "a protocol without ports", "esp " POD " > 240.1.2.7", { .payload_bytes = 20 },
-	  "esp " POD ":0 > " OTHER ":0", "100 > 200 hop 2" },
-	{ "to a cluster whose nodes have no range of their own", "tcp " POD ":4 > 240.2.9.7:80",
-	  { 0 }, "tcp " POD ":4 > 10.244.9.7:80", "100 > 11259375 hop 7" },
-	{ "behind a hub: its number, a node of the hub", "tcp " POD ":4 > 240.3.9.7:80", { 0 },
-	  "tcp " POD ":4 > 10.244.9.7:80", NULL },
+	{ "a ping",
+	  "icmp " POD " > 240.1.2.7 9",
+	  { 0 },
+	  "icmp " POD " > " OTHER " 9",
+	  "100 > 200 hop 2" },
+	{ "an answer to a ping", "icmp " POD " > 240.1.2.7 9", REPLY, "icmp " POD " > " OTHER " 9",
+	  "100 > 200 hop 2" },
+	{ "a protocol without ports",
+	  "esp " POD " > 240.1.2.7",
+	  { .payload_bytes = 20 },
+	  "esp " POD ":0 > " OTHER ":0",
+	  "100 > 200 hop 2" },
+	{ "to a cluster whose nodes have no range of their own",
+	  "tcp " POD ":4 > 240.2.9.7:80",
+	  { 0 },
+	  "tcp " POD ":4 > 10.244.9.7:80",
+	  "100 > 11259375 hop 7" },
+	{ "behind a hub: its number, a node of the hub",
+	  "tcp " POD ":4 > 240.3.9.7:80",
+	  { 0 },
+	  "tcp " POD ":4 > 10.244.9.7:80",
+	  NULL },
 };
 
 START_TEST(test_out)
@@ -185,9 +217,9 @@ START_TEST(test_out_too_big)
 	start();
 	fixture_expect("fits", MK_HOOK_POD, &in, TO_CLUSTER, NULL);
 	in = frame_make("udp " POD ":40000 > 240.1.1.7:53", &longer);
-	out = fixture_expect(
-		"too big", MK_HOOK_POD, &in, TO_POD,
-		"icmp-error 10.244.1.254 > " POD " 3/4 [udp " POD ":40000 > 240.1.1.7:53]");
+	out = fixture_expect("too big", MK_HOOK_POD, &in, TO_POD,
+			     "icmp-error 10.244.1.254 > " POD " 3/4 [udp " POD
+			     ":40000 > 240.1.1.7:53]");
 	ck_assert_uint_eq(frame_icmp_mtu(&out), 1450);
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_TOO_BIG), 1);
 	ck_assert_uint_eq(peers_packets(PEER_EAST, 0), 1);
@@ -201,8 +233,7 @@ START_TEST(test_out_expired)
 
 	start();
 	fixture_expect("expired", MK_HOOK_POD, &in, TO_POD,
-		       "icmp-error 10.244.1.254 > " POD " 11/0 [udp " POD
-		       ":40000 > 240.1.1.7:53]");
+		       "icmp-error 10.244.1.254 > " POD " 11/0 [udp " POD ":40000 > 240.1.1.7:53]");
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_TTL_EXPIRED), 1);
 }
 END_TEST
@@ -215,23 +246,41 @@ static const struct {
 	const char *seen;
 	enum where where;
 } in_rows[] = {
-	{ "TCP", "tcp " THERE ":40000 > " POD ":80", { 0 }, "tcp 240.1.1.7:40000 > " POD ":80",
+	{ "TCP",
+	  "tcp " THERE ":40000 > " POD ":80",
+	  { 0 },
+	  "tcp 240.1.1.7:40000 > " POD ":80",
 	  TO_POD },
-	{ "from a pod with the same home address", "tcp " POD ":40000 > " POD ":80", { 0 },
-	  "tcp 240.1.1.2:40000 > " POD ":80", TO_POD },
-	{ "UDP", "udp " THERE ":40000 > " POD ":53", { .payload_bytes = 20 },
-	  "udp 240.1.1.7:40000 > " POD ":53", TO_POD },
+	{ "from a pod with the same home address",
+	  "tcp " POD ":40000 > " POD ":80",
+	  { 0 },
+	  "tcp 240.1.1.2:40000 > " POD ":80",
+	  TO_POD },
+	{ "UDP",
+	  "udp " THERE ":40000 > " POD ":53",
+	  { .payload_bytes = 20 },
+	  "udp 240.1.1.7:40000 > " POD ":53",
+	  TO_POD },
 	{ "UDP without checksum", "udp " THERE ":40000 > " POD ":53", NO_CHECKSUM,
 	  "udp 240.1.1.7:40000 > " POD ":53", TO_POD },
-	{ "SCTP", "sctp " THERE ":40000 > " POD ":9", { .payload_bytes = 8 },
-	  "sctp 240.1.1.7:40000 > " POD ":9", TO_POD },
+	{ "SCTP",
+	  "sctp " THERE ":40000 > " POD ":9",
+	  { .payload_bytes = 8 },
+	  "sctp 240.1.1.7:40000 > " POD ":9",
+	  TO_POD },
 	{ "a ping", "icmp " THERE " > " POD " 9", { 0 }, "icmp 240.1.1.7 > " POD " 9", TO_POD },
 	{ "an answer to a ping", "icmp " THERE " > " POD " 9", REPLY, "icmp 240.1.1.7 > " POD " 9",
 	  TO_POD },
-	{ "a protocol without ports", "esp " THERE " > " POD, { .payload_bytes = 20 },
-	  "esp 240.1.1.7:0 > " POD ":0", TO_POD },
-	{ "to a pod of another node", "tcp " THERE ":40000 > " OTHER ":80", { 0 },
-	  "tcp 240.1.1.7:40000 > " OTHER ":80", TO_OVERLAY },
+	{ "a protocol without ports",
+	  "esp " THERE " > " POD,
+	  { .payload_bytes = 20 },
+	  "esp 240.1.1.7:0 > " POD ":0",
+	  TO_POD },
+	{ "to a pod of another node",
+	  "tcp " THERE ":40000 > " OTHER ":80",
+	  { 0 },
+	  "tcp 240.1.1.7:40000 > " OTHER ":80",
+	  TO_OVERLAY },
 };
 
 START_TEST(test_in)
@@ -242,7 +291,8 @@ START_TEST(test_in)
 
 	start();
 	out = fixture_expect(in_rows[_i].name, MK_HOOK_CLUSTER, &in, in_rows[_i].where, NULL);
-	ck_assert_msg(strcmp(frame_flow(&out), in_rows[_i].seen) == 0, "%s: saw '%s'", in_rows[_i].name, frame_flow(&out));
+	ck_assert_msg(strcmp(frame_flow(&out), in_rows[_i].seen) == 0, "%s: saw '%s'",
+		      in_rows[_i].name, frame_flow(&out));
 	ck_assert_uint_eq(frame_ttl(&out), 63);
 	ck_assert_uint_eq(peers_packets(PEER_EAST, 1), 1);
 	ck_assert_uint_eq(peers_bytes(PEER_EAST, 1), in.length - 14);
@@ -266,8 +316,7 @@ static const struct {
 	{ "to an overlay address", PEER_EAST, "tcp " THERE ":40000 > 10.18.0.1:80",
 	  MK_DROP_PEER_DENIED },
 	{ "to a Service", PEER_EAST, "tcp " THERE ":40000 > 10.96.0.10:80", MK_DROP_PEER_DENIED },
-	{ "to the node", PEER_EAST, "tcp " THERE ":40000 > 192.168.99.11:22",
-	  MK_DROP_PEER_DENIED },
+	{ "to the node", PEER_EAST, "tcp " THERE ":40000 > 192.168.99.11:22", MK_DROP_PEER_DENIED },
 	{ "to another cluster's view", PEER_EAST, "tcp " THERE ":40000 > 240.2.1.7:80",
 	  MK_DROP_PEER_DENIED },
 	{ "to the pods' gateway, which is the host", PEER_EAST,
@@ -282,8 +331,8 @@ static const struct {
 
 START_TEST(test_denied)
 {
-	struct frame in = peers_frame(denied_rows[_i].from, FIXTURE_CLUSTER, denied_rows[_i].flow,
-				      NULL);
+	struct frame in =
+		peers_frame(denied_rows[_i].from, FIXTURE_CLUSTER, denied_rows[_i].flow, NULL);
 	static const char *const backend[] = { POD ":80", NULL };
 
 	start();
@@ -304,8 +353,7 @@ START_TEST(test_frames_of_another_format)
 	expect_drop("a later version", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_VERSION);
 	other = in;
 	other.byte[6] = 0x02;
-	expect_drop("a MAC address of another kind", MK_HOOK_CLUSTER, &other,
-		    MK_DROP_PEER_VERSION);
+	expect_drop("a MAC address of another kind", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_VERSION);
 	other = in;
 	other.byte[0] = 0xff;
 	expect_drop("a broadcast", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_VERSION);
@@ -316,8 +364,8 @@ END_TEST
 /* A row of the other family only: it matches no address. */
 START_TEST(test_cluster_without_view)
 {
-	struct frame in = peers_frame(PEER_EAST, FIXTURE_CLUSTER, "tcp " THERE ":4 > " POD ":80",
-				      NULL);
+	struct frame in =
+		peers_frame(PEER_EAST, FIXTURE_CLUSTER, "tcp " THERE ":4 > " POD ":80", NULL);
 	struct mk_cluster row;
 
 	start();
@@ -336,10 +384,14 @@ static const struct {
 	const char *name, *flow, *answer;
 	struct frame_options answer_options;
 } opened_rows[] = {
-	{ "TCP", "tcp " POD ":40000 > 240.2.1.7:80", "tcp " THERE ":80 > " POD ":40000",
+	{ "TCP",
+	  "tcp " POD ":40000 > 240.2.1.7:80",
+	  "tcp " THERE ":80 > " POD ":40000",
 	  { .tcp_flags = SYN | ACK } },
 	{ "UDP", "udp " POD ":40000 > 240.2.1.7:53", "udp " THERE ":53 > " POD ":40000", { 0 } },
-	{ "SCTP", "sctp " POD ":40000 > 240.2.1.7:9", "sctp " THERE ":9 > " POD ":40000",
+	{ "SCTP",
+	  "sctp " POD ":40000 > 240.2.1.7:9",
+	  "sctp " THERE ":9 > " POD ":40000",
 	  { .sctp_chunk = SCTP_INIT_ACK } },
 	{ "a ping", "icmp " POD " > 240.2.1.7 9", "icmp " THERE " > " POD " 9", REPLY },
 };
@@ -357,9 +409,9 @@ START_TEST(test_opened_by_pod)
 	quoted = fixture_expect(opened_rows[_i].name, MK_HOOK_POD, &out, TO_CLUSTER, NULL);
 	fixture_expect(opened_rows[_i].name, MK_HOOK_CLUSTER, &answer, TO_POD, NULL);
 	fixture_expect("its next packet", MK_HOOK_POD, &out, TO_CLUSTER, NULL);
-	error = frame_make("icmp " THERE " > " POD,
-			   &(struct frame_options){
-				   .icmp_type = 3, .icmp_code = 1, .quote = &quoted });
+	error = frame_make("icmp " THERE " > " POD, &(struct frame_options){ .icmp_type = 3,
+									     .icmp_code = 1,
+									     .quote = &quoted });
 	peers_mark(&error, PEER_NORTH, FIXTURE_CLUSTER);
 	fixture_expect("an error about it", MK_HOOK_CLUSTER, &error, TO_POD, NULL);
 	answer = peers_frame(PEER_NORTH, FIXTURE_CLUSTER, "tcp " THERE ":81 > " POD ":40000",
@@ -371,10 +423,9 @@ END_TEST
 START_TEST(test_error_about_nothing)
 {
 	struct frame quoted = frame_make("tcp " POD ":40000 > " THERE ":80", NULL);
-	struct frame error = frame_make("icmp " THERE " > " POD,
-					&(struct frame_options){ .icmp_type = 3,
-								 .icmp_code = 1,
-								 .quote = &quoted });
+	struct frame error = frame_make(
+		"icmp " THERE " > " POD,
+		&(struct frame_options){ .icmp_type = 3, .icmp_code = 1, .quote = &quoted });
 
 	start();
 	peers_mark(&error, PEER_NORTH, FIXTURE_CLUSTER);
@@ -429,8 +480,8 @@ END_TEST
 START_TEST(test_error_of_pod)
 {
 	static const size_t quotes[] = { 28, 40 };
-	struct frame in = peers_frame(PEER_EAST, FIXTURE_CLUSTER, "tcp " THERE ":40000 > " POD ":80",
-				      NULL),
+	struct frame in = peers_frame(PEER_EAST, FIXTURE_CLUSTER,
+				      "tcp " THERE ":40000 > " POD ":80", NULL),
 		     seen, error, out;
 
 	start();
@@ -588,8 +639,7 @@ START_TEST(test_transit_refused)
 	start_hub();
 	other = peers_frame(PEER_NORTH, 77, "udp " THERE ":40000 > " POD ":53", &datagram);
 	expect_drop("an unknown destination", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_TRANSIT);
-	other = peers_frame(PEER_NORTH, PEER_EAST, "udp " THERE ":4 > 192.168.99.11:53",
-			    &datagram);
+	other = peers_frame(PEER_NORTH, PEER_EAST, "udp " THERE ":4 > 192.168.99.11:53", &datagram);
 	expect_drop("no pod's address there", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_TRANSIT);
 	other = peers_frame(PEER_NORTH, PEER_EAST, "udp 192.168.99.9:4 > " POD ":53", &datagram);
 	expect_drop("no pod's source", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_SOURCE);
@@ -616,8 +666,7 @@ START_TEST(test_transit_errors)
 	fixture_expect("a session of this cluster", MK_HOOK_POD, &own, TO_POD, NULL);
 	out = fixture_expect("told", MK_HOOK_CLUSTER, &in, TO_CLUSTER, NULL);
 	snprintf(seen, sizeof(seen),
-		 "icmp-error " POD " > " THERE " %s [udp " THERE ":40000 > " POD ":53]",
-		 types[_i]);
+		 "icmp-error " POD " > " THERE " %s [udp " THERE ":40000 > " POD ":53]", types[_i]);
 	ck_assert_str_eq(frame_flow(&out), seen);
 	ck_assert_str_eq(peers_shown(&out), "200 > 11259375 hop 7");
 }

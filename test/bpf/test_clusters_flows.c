@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Flows between pods of clusters with equal pod ranges, hop by hop: what one cluster sends, the next
+ * one gets. Every cluster calls itself FIXTURE_CLUSTER, and all have the tables of this node. And
+ * carriers of other clusters at the uplink. */
+#include <linux/if_ether.h>
+#include <stdio.h>
+
+#include "bpf/peers.h"
+#include "bpf/run.h"
+#include "monokube/sfc.h"
+
+#define POD "10.244.1.2"
+
+static void start(void)
+{
+	fixture_reset();
+	peers_start();
+}
+
+static const struct {
+	const char *name, *flow, *arrives, *answer, *arrives_back;
+	struct frame_options options, answer_options;
+} flows[] = {
+#define TCP                                                                        \
+	"tcp " POD ":40000 > 240.1.1.2:80", "tcp 240.1.1.2:40000 > " POD ":80",    \
+		"tcp " POD ":80 > 240.1.1.2:40000", "tcp 240.1.1.2:80 > " POD ":40000"
+#define UDP                                                                        \
+	"udp " POD ":40000 > 240.1.1.2:53", "udp 240.1.1.2:40000 > " POD ":53",    \
+		"udp " POD ":53 > 240.1.1.2:40000", "udp 240.1.1.2:53 > " POD ":40000"
+#define SCTP                                                                       \
+	"sctp " POD ":40000 > 240.1.1.2:9", "sctp 240.1.1.2:40000 > " POD ":9",    \
+		"sctp " POD ":9 > 240.1.1.2:40000", "sctp 240.1.1.2:9 > " POD ":40000"
+#define PING                                                              \
+	"icmp " POD " > 240.1.1.2 9", "icmp 240.1.1.2 > " POD " 9",       \
+		"icmp " POD " > 240.1.1.2 9", "icmp 240.1.1.2 > " POD " 9"
+	{ "TCP", TCP, { 0 }, { .tcp_flags = SYN | ACK } },
+	{ "UDP", UDP, { .payload_bytes = 30 }, { .payload_bytes = 9 } },
+	{ "SCTP", SCTP, { 0 }, { .sctp_chunk = SCTP_INIT_ACK } },
+	{ "a ping", PING, { 0 }, { .echo_reply = true } },
+};
+
+/* Send @frame to pod @name's cluster and on to its pod. */
+static struct frame cross(const char *name, struct frame frame, const char *arrives)
+{
+	frame = fixture_expect(name, MK_HOOK_POD, &frame, TO_CLUSTER, NULL);
+	frame = peers_received(&frame, PEER_EAST);
+	return fixture_expect(name, MK_HOOK_CLUSTER, &frame, TO_POD, arrives);
+}
+
+/* Both pods have the same home address, and both see the other one by the same view. */
+START_TEST(test_two_clusters)
+{
+	struct frame in = frame_make(flows[_i].flow, &flows[_i].options), out;
+
+	start();
+	out = cross(flows[_i].name, in, flows[_i].arrives);
+	ck_assert_uint_eq(frame_ttl(&out), 62);
+	in = frame_make(flows[_i].answer, &flows[_i].answer_options);
+	cross(flows[_i].name, in, flows[_i].arrives_back);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* West gives no access to east, but its pod opens the flow. The tables change with the cluster. */
+START_TEST(test_one_way_access)
+{
+	struct frame in = frame_make(flows[_i].flow, &flows[_i].options), out;
+
+	start();
+	peers_set_flags(PEER_EAST, 0); /* west */
+	out = fixture_expect(flows[_i].name, MK_HOOK_POD, &in, TO_CLUSTER, NULL);
+	fixture_empty("sessions");
+	fixture_empty("sessions_young");
+	peers_set_flags(PEER_EAST, MK_CLUSTER_ACCESS_PODS); /* east */
+	out = peers_received(&out, PEER_EAST);
+	fixture_expect(flows[_i].name, MK_HOOK_CLUSTER, &out, TO_POD, flows[_i].arrives);
+	in = frame_make(flows[_i].answer, &flows[_i].answer_options);
+	out = fixture_expect(flows[_i].name, MK_HOOK_POD, &in, TO_CLUSTER, NULL);
+	peers_set_flags(PEER_EAST, 0); /* west, where the flow was opened */
+	in = frame_make(flows[_i].flow, &flows[_i].options);
+	fixture_expect(flows[_i].name, MK_HOOK_POD, &in, TO_CLUSTER, NULL);
+	out = peers_received(&out, PEER_EAST);
+	fixture_expect(flows[_i].name, MK_HOOK_CLUSTER, &out, TO_POD, flows[_i].arrives_back);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* West reaches far by the hub, and the answer comes the same way. Here the hub is east, and far has
+ * a row for west like that for PEER_FAR. */
+START_TEST(test_three_clusters)
+{
+	static const struct frame_options data = { .payload_bytes = 30 };
+	struct frame in = frame_make("udp " POD ":40000 > 240.3.1.2:53", &data), out;
+
+	for (int back = 0; back < 2; back++) {
+		start();
+		if (back)
+			in = frame_make("udp " POD ":53 > 240.3.1.2:40000", &data);
+		out = fixture_expect("sent", MK_HOOK_POD, &in, TO_CLUSTER, NULL);
+		ck_assert_uint_eq(mk_cluster_number_at(out.byte + 1), PEER_FAR);
+		/* at the hub, west has the number of north */
+		peers_mark(&out, PEER_NORTH, PEER_EAST);
+		peers_set_flags(PEER_NORTH, MK_CLUSTER_RELAYED);
+		peers_set_flags(PEER_EAST, MK_CLUSTER_RELAYED);
+		out = fixture_expect("relayed", MK_HOOK_CLUSTER, &out, TO_CLUSTER,
+				     back ? "udp " POD ":53 > " POD ":40000"
+					  : "udp " POD ":40000 > " POD ":53");
+		ck_assert_str_eq(peers_shown(&out), "11259375 > 200 hop 1");
+		peers_mark(&out, PEER_FAR, FIXTURE_CLUSTER);
+		out = fixture_expect("received", MK_HOOK_CLUSTER, &out, TO_POD,
+				     back ? "udp 240.3.1.2:53 > " POD ":40000"
+					  : "udp 240.3.1.2:40000 > " POD ":53");
+		ck_assert_uint_eq(frame_ttl(&out), 61);
+		ck_assert_uint_eq(fixture_drops_total(), 0);
+	}
+}
+END_TEST
+
+/* An error that a hub has made about a pod's packet comes to the pod, which knows the views. */
+START_TEST(test_error_of_hub)
+{
+	static const struct frame_options dies = { .payload_bytes = 30, .ttl = 2 };
+	struct frame in = frame_make("udp " POD ":40000 > 240.3.1.2:53", &dies), out;
+
+	start();
+	out = fixture_expect("sent", MK_HOOK_POD, &in, TO_CLUSTER, NULL);
+	peers_set_flags(PEER_NORTH, MK_CLUSTER_RELAYED);
+	peers_set_flags(PEER_EAST, MK_CLUSTER_RELAYED);
+	peers_mark(&out, PEER_NORTH, PEER_EAST);
+	out = fixture_expect("expired at the hub", MK_HOOK_CLUSTER, &out, TO_CLUSTER, NULL);
+	ck_assert_str_eq(peers_shown(&out), "200 > 11259375 hop 7");
+	peers_mark(&out, PEER_FAR, FIXTURE_CLUSTER);
+	fixture_expect("told", MK_HOOK_CLUSTER, &out, TO_POD,
+		       "icmp-error 240.3.1.2 > " POD " 11/0 [udp " POD ":40000 > 240.3.1.2:53]");
+}
+END_TEST
+
+/* ---- carriers at the uplink ------------------------------------------------------------------ */
+
+#define VXLAN_BYTES 8
+
+static struct frame carrier(const char *outer, uint32_t vni, const struct frame *inner,
+			    uint16_t fragment)
+{
+	const struct frame_options with = { .payload_bytes =
+						    (uint16_t)(VXLAN_BYTES + inner->length),
+					    .fragment = fragment };
+	const uint8_t header[VXLAN_BYTES] = { 0x08, [6] = (uint8_t)vni };
+	struct frame frame = frame_make(outer, &with);
+	uint8_t *at = frame.byte + frame.length - with.payload_bytes;
+
+	memcpy(at, header, sizeof(header));
+	memcpy(at + sizeof(header), inner->byte, inner->length);
+	return frame;
+}
+
+#define EAST_NODE  "192.168.99.60"
+#define NORTH_NODE "192.168.99.70"
+#define OWN_NODE   "192.168.99.12"
+#define OUTER(node) "udp " node ":40000 > 192.168.99.11:4789"
+
+static const struct {
+	const char *name, *outer;
+	uint32_t from, vni;
+	uint16_t fragment;
+	enum where where;
+} carriers[] = {
+	{ "of a node of the cluster", OUTER(EAST_NODE), PEER_EAST, MK_CLUSTER_VNI, 0, TO_HOST },
+	{ ".. a first fragment", OUTER(EAST_NODE), PEER_EAST, MK_CLUSTER_VNI, MF, TO_HOST },
+	{ ".. of a cluster that it relays", OUTER(EAST_NODE), PEER_FAR, MK_CLUSTER_VNI, 0,
+	  TO_HOST },
+	{ ".. of a cluster that is reached directly", OUTER(EAST_NODE), PEER_NORTH, MK_CLUSTER_VNI,
+	  0, DROPPED },
+	{ ".. a first fragment", OUTER(EAST_NODE), PEER_NORTH, MK_CLUSTER_VNI, MF, DROPPED },
+	{ ".. of a cluster that is unknown", OUTER(EAST_NODE), 77, MK_CLUSTER_VNI, 0, DROPPED },
+	{ ".. of this cluster", OUTER(EAST_NODE), FIXTURE_CLUSTER, MK_CLUSTER_VNI, 0, DROPPED },
+	{ ".. by the overlay", OUTER(EAST_NODE), PEER_EAST, MK_VXLAN_VNI, 0, DROPPED },
+	{ ".. by the device of chains", OUTER(EAST_NODE), PEER_EAST, MK_SFC_VNI, 0, DROPPED },
+	{ "of a node of another cluster", OUTER(NORTH_NODE), PEER_FAR, MK_CLUSTER_VNI, 0,
+	  DROPPED },
+	{ "of a stranger", OUTER("192.168.99.200"), PEER_EAST, MK_CLUSTER_VNI, 0, DROPPED },
+	{ "of a node of this cluster", OUTER(OWN_NODE), PEER_EAST, MK_CLUSTER_VNI, 0, DROPPED },
+};
+
+/* IPv6's first fragments have a multiple of 8 bytes. */
+static struct frame carrier_of_row(int row)
+{
+	struct frame inner = peers_frame(carriers[row].from, FIXTURE_CLUSTER,
+					 "udp 10.244.1.7:4 > " POD ":53",
+					 &(struct frame_options){ .payload_bytes = 18 });
+
+	return carrier(carriers[row].outer, carriers[row].vni, &inner, carriers[row].fragment);
+}
+
+static void start_carriers(void)
+{
+	start();
+	peers_put_carrier(EAST_NODE, PEER_EAST);
+	peers_put_carrier(NORTH_NODE, PEER_NORTH);
+	fixture_peer_address(OWN_NODE, "10.18.0.2");
+}
+
+START_TEST(test_carriers)
+{
+	struct frame in = carrier_of_row(_i), out;
+	bool dropped = carriers[_i].where == DROPPED;
+
+	start_carriers();
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == carriers[_i].where, "%s",
+		      carriers[_i].name);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_OVERLAY_STRANGER), dropped);
+	ck_assert_uint_eq(fixture_drops_total(), dropped);
+}
+END_TEST
+
+/* Until the agent has read all Nodes, any host may send as a node, but not as another cluster. */
+START_TEST(test_carriers_before_nodes_are_known)
+{
+	const struct mk_runtime unknown = { 0 };
+
+	for (int row = 0; row < ROWS(carriers); row++) {
+		struct frame in = carrier_of_row(row), out;
+		enum where where =
+			carriers[row].vni == MK_CLUSTER_VNI ? carriers[row].where : TO_HOST;
+
+		start_carriers();
+		fixture_runtime(&unknown);
+		ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == where, "%s",
+			      carriers[row].name);
+	}
+}
+END_TEST
+
+/* A node without other clusters: VNI 3 is another program's. */
+START_TEST(test_carriers_without_clusters)
+{
+	struct frame in = carrier_of_row(ROWS(carriers) - 2), out;
+
+	fixture_peer_address(OWN_NODE, "10.18.0.2");
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_HOST);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+BPF_SUITE("flows between clusters")
+{
+	TCase *tcase = bpf_case_after(suite, "clusters", fixture_clusters, NULL);
+
+	tcase_add_loop_test(tcase, test_two_clusters, 0, ROWS(flows));
+	tcase_add_loop_test(tcase, test_one_way_access, 0, ROWS(flows));
+	tcase_add_test(tcase, test_three_clusters);
+	tcase_add_test(tcase, test_error_of_hub);
+	tcase_add_loop_test(tcase, test_carriers, 0, ROWS(carriers));
+	tcase_add_test(tcase, test_carriers_before_nodes_are_known);
+
+	tcase = bpf_case(suite, "no clusters");
+	tcase_add_test(tcase, test_carriers_without_clusters);
+}
