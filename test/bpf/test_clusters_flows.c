@@ -21,18 +21,18 @@ static const struct {
 	const char *name, *flow, *arrives, *answer, *arrives_back;
 	struct frame_options options, answer_options;
 } flows[] = {
-#define TCP                                                                        \
-	"tcp " POD ":40000 > 240.1.1.2:80", "tcp 240.1.1.2:40000 > " POD ":80",    \
+#define TCP                                                                     \
+	"tcp " POD ":40000 > 240.1.1.2:80", "tcp 240.1.1.2:40000 > " POD ":80", \
 		"tcp " POD ":80 > 240.1.1.2:40000", "tcp 240.1.1.2:80 > " POD ":40000"
-#define UDP                                                                        \
-	"udp " POD ":40000 > 240.1.1.2:53", "udp 240.1.1.2:40000 > " POD ":53",    \
+#define UDP                                                                     \
+	"udp " POD ":40000 > 240.1.1.2:53", "udp 240.1.1.2:40000 > " POD ":53", \
 		"udp " POD ":53 > 240.1.1.2:40000", "udp 240.1.1.2:53 > " POD ":40000"
-#define SCTP                                                                       \
-	"sctp " POD ":40000 > 240.1.1.2:9", "sctp 240.1.1.2:40000 > " POD ":9",    \
+#define SCTP                                                                    \
+	"sctp " POD ":40000 > 240.1.1.2:9", "sctp 240.1.1.2:40000 > " POD ":9", \
 		"sctp " POD ":9 > 240.1.1.2:40000", "sctp 240.1.1.2:9 > " POD ":40000"
-#define PING                                                              \
-	"icmp " POD " > 240.1.1.2 9", "icmp 240.1.1.2 > " POD " 9",       \
-		"icmp " POD " > 240.1.1.2 9", "icmp 240.1.1.2 > " POD " 9"
+#define PING                                                                                      \
+	"icmp " POD " > 240.1.1.2 9", "icmp 240.1.1.2 > " POD " 9", "icmp " POD " > 240.1.1.2 9", \
+		"icmp 240.1.1.2 > " POD " 9"
 	{ "TCP", TCP, { 0 }, { .tcp_flags = SYN | ACK } },
 	{ "UDP", UDP, { .payload_bytes = 30 }, { .payload_bytes = 9 } },
 	{ "SCTP", SCTP, { 0 }, { .sctp_chunk = SCTP_INIT_ACK } },
@@ -154,9 +154,9 @@ static struct frame carrier(const char *outer, uint32_t vni, const struct frame 
 	return frame;
 }
 
-#define EAST_NODE  "192.168.99.60"
-#define NORTH_NODE "192.168.99.70"
-#define OWN_NODE   "192.168.99.12"
+#define EAST_NODE   "192.168.99.60"
+#define NORTH_NODE  "192.168.99.70"
+#define OWN_NODE    "192.168.99.12"
 #define OUTER(node) "udp " node ":40000 > 192.168.99.11:4789"
 
 static const struct {
@@ -176,8 +176,7 @@ static const struct {
 	{ ".. of this cluster", OUTER(EAST_NODE), FIXTURE_CLUSTER, MK_CLUSTER_VNI, 0, DROPPED },
 	{ ".. by the overlay", OUTER(EAST_NODE), PEER_EAST, MK_VXLAN_VNI, 0, DROPPED },
 	{ ".. by the device of chains", OUTER(EAST_NODE), PEER_EAST, MK_SFC_VNI, 0, DROPPED },
-	{ "of a node of another cluster", OUTER(NORTH_NODE), PEER_FAR, MK_CLUSTER_VNI, 0,
-	  DROPPED },
+	{ "of a node of another cluster", OUTER(NORTH_NODE), PEER_FAR, MK_CLUSTER_VNI, 0, DROPPED },
 	{ "of a stranger", OUTER("192.168.99.200"), PEER_EAST, MK_CLUSTER_VNI, 0, DROPPED },
 	{ "of a node of this cluster", OUTER(OWN_NODE), PEER_EAST, MK_CLUSTER_VNI, 0, DROPPED },
 };
@@ -185,9 +184,9 @@ static const struct {
 /* IPv6's first fragments have a multiple of 8 bytes. */
 static struct frame carrier_of_row(int row)
 {
-	struct frame inner = peers_frame(carriers[row].from, FIXTURE_CLUSTER,
-					 "udp 10.244.1.7:4 > " POD ":53",
-					 &(struct frame_options){ .payload_bytes = 18 });
+	struct frame inner =
+		peers_frame(carriers[row].from, FIXTURE_CLUSTER, "udp 10.244.1.7:4 > " POD ":53",
+			    &(struct frame_options){ .payload_bytes = 18 });
 
 	return carrier(carriers[row].outer, carriers[row].vni, &inner, carriers[row].fragment);
 }
