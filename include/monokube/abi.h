@@ -455,8 +455,8 @@ struct mk_route_key {
 struct mk_route {
 	__u8 type; /* enum mk_route_type */
 	__u8 pad;
-	/* MK_ROUTE_OVERLAY: of the node that has the address. MK_ROUTE_CLUSTER: the first four bytes
-	 * are the cluster's number (mk_route_cluster()). Otherwise 0. */
+	/* MK_ROUTE_OVERLAY: of the node that has the address. MK_ROUTE_CLUSTER: the first four
+	 * bytes are the cluster's number (mk_route_cluster()). Otherwise 0. */
 	__u8 vtep_mac[6];
 };
 _Static_assert(sizeof(struct mk_route_key) == MK_BY_FAMILY(8, 20), "map key ABI");

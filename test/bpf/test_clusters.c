@@ -141,6 +141,23 @@ START_TEST(test_hops_by_hash)
 }
 END_TEST
 
+/* The node that has a pod gets all its packets. */
+START_TEST(test_hop_by_number)
+{
+	char flow[64];
+
+	start();
+	for (int i = 0; i < 40; i++) {
+		struct frame in, out;
+
+		snprintf(flow, sizeof(flow), "udp " POD ":4 > 240.1.%d.%d:53", 1 + i % 2, 2 + i);
+		in = frame_make(flow, NULL);
+		out = fixture_expect(flow, MK_HOOK_POD, &in, TO_CLUSTER, NULL);
+		ck_assert_uint_eq(out.byte[5], 1 + (unsigned)i % 2);
+	}
+}
+END_TEST
+
 /* A node that is not known: another node of that cluster takes the packet there. */
 START_TEST(test_hop_of_unknown_node)
 {
@@ -173,6 +190,20 @@ START_TEST(test_refused_sources)
 
 	start();
 	expect_drop(refused_rows[_i].name, refused_rows[_i].hook, &in, refused_rows[_i].reason);
+}
+END_TEST
+
+/* The answer to a client outside that has an address of a view: it has the address of this node. */
+START_TEST(test_source_of_no_pod)
+{
+	struct frame in = frame_make("tcp 240.1.1.7:4 > 192.168.99.11:8080", NULL);
+
+	start();
+	fixture_host_port("tcp 192.168.99.11:8080", "10.244.1.3:80");
+	fixture_expect("a client outside", MK_HOOK_UPLINK, &in, TO_POD, NULL);
+	in = frame_make("tcp 10.244.1.3:80 > 240.1.1.7:4",
+			&(struct frame_options){ .tcp_flags = SYN | ACK });
+	expect_drop("its answer", MK_HOOK_POD, &in, MK_DROP_PEER_SOURCE);
 }
 END_TEST
 
@@ -678,7 +709,9 @@ BPF_SUITE("other clusters")
 
 	tcase_add_loop_test(tcase, test_out, 0, ROWS(out_rows));
 	tcase_add_test(tcase, test_hops_by_hash);
+	tcase_add_test(tcase, test_hop_by_number);
 	tcase_add_test(tcase, test_hop_of_unknown_node);
+	tcase_add_test(tcase, test_source_of_no_pod);
 	tcase_add_loop_test(tcase, test_refused_sources, 0, ROWS(refused_rows));
 	tcase_add_test(tcase, test_out_to_unknown);
 	tcase_add_test(tcase, test_out_without_node);

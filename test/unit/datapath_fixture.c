@@ -56,6 +56,7 @@ void fx_setup(void)
 	fx.links.set.overlay_mtu_bytes = 1450;
 	fx.links.set.overlay_ifindex = (__u32)fx_veth("vx0", "vx1", &other);
 	fx.links.sfc_ifindex = (__u32)fx_veth("sfc0", "sfc1", &other);
+	fx.links.cluster_ifindex = (__u32)fx_veth("peer0", "peer1", &other);
 	fx.links.set.host_peer_ifindex = (__u32)fx_veth("mkh1", "mkh0", &gateway_mac);
 	fx.pod_ifindex = fx_veth("mkpod", "eth0", &gateway_mac);
 	fx.constants = (struct mk_node){ .nat_port_min = 49152, .nat_port_max = 65535 };

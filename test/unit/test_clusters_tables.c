@@ -69,6 +69,8 @@ static unsigned apply(void)
 static void use(sa_family_t family)
 {
 	const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+	static const char *const views[2][2] = { { "fd02::", "fd01::" },
+						 { "240.2.0.0", "240.1.0.0" } };
 	bool is4 = family == AF_INET;
 
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
@@ -78,7 +80,7 @@ static void use(sa_family_t family)
 	for (size_t i = 0; i < 2; i++)
 		clusters[i].row = (struct mk_cluster){
 			.home = addr(is4 ? "10.244.0.0" : "fd00::"),
-			.view = addr(is4 ? i ? "240.1.0.0" : "240.2.0.0" : i ? "fd01::" : "fd02::"),
+			.view = addr(views[is4][i]),
 			.mask = addr(is4 ? "255.255.0.0" : "ffff:ffff:ffff::"),
 			.via = EAST,
 			.hop_count = 2,

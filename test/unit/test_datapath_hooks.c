@@ -139,12 +139,14 @@ START_TEST(test_links_change)
 	struct mk_datapath_links before = fx.links, seen;
 	uint32_t router = fx_pinned_id("progs", "router"), pod = fx_pinned_id("progs", "ilb_pod");
 	int up1 = fx_veth("up1", "far1", &other), tun, sfc = fx_veth("sfc7", "far7", &other);
+	int peer = fx_veth("peer7", "far8", &other);
 
 	ck_assert_int_eq(system("PATH=$PATH:/usr/sbin:/sbin; ip tuntap add tun7 mode tun"), 0);
 	tun = (int)if_nametoindex("tun7");
 	fx.links.set.node_addr = row_ipv4(77);
 	fx.links.set.overlay_mtu_bytes = 1350;
 	fx.links.sfc_ifindex = (__u32)sfc;
+	fx.links.cluster_ifindex = (__u32)peer;
 	fx.links.uplinks[1] = (struct mk_uplink){ .ifindex = (__u32)up1, .mtu_bytes = 1400 };
 	fx.links.uplinks[2] =
 		(struct mk_uplink){ .ifindex = (__u32)tun, .flags = MK_UPLINK_TUNNEL };
@@ -158,6 +160,8 @@ START_TEST(test_links_change)
 	ck_assert_uint_eq(fx_program_at(tun, MK_EGRESS), 0);
 	ck_assert_uint_eq(fx_program_at(sfc, MK_INGRESS), fx_pinned_id("progs", "sfc_overlay"));
 	ck_assert_uint_eq(fx_program_at((int)before.sfc_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_eq(fx_program_at(peer, MK_INGRESS), fx_pinned_id("progs", "cluster_in"));
+	ck_assert_uint_eq(fx_program_at((int)before.cluster_ifindex, MK_INGRESS), 0);
 	ck_assert_int_eq(mk_datapath_change_links(datapath, &fx.links, &fx.err), 0);
 	ck_assert_int_eq(mk_datapath_repair_links(datapath, &fx.err), 0);
 	fx_ok(mk_datapath_change_links(datapath, &before, &fx.err));
@@ -167,6 +171,8 @@ START_TEST(test_links_change)
 	ck_assert_uint_eq(fx_program_at(tun, MK_INGRESS), 0);
 	ck_assert_uint_eq(fx_program_at(sfc, MK_INGRESS), 0);
 	ck_assert_uint_ne(fx_program_at((int)before.sfc_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_eq(fx_program_at(peer, MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at((int)before.cluster_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_eq(fx_pinned_id("progs", "router"), router);
 	ck_assert_uint_eq(fx_pinned_id("progs", "ilb_pod"), pod);
 	mk_datapath_free(datapath);

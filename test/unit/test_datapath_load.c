@@ -48,6 +48,7 @@ START_TEST(test_everything_outlives_the_agent)
 	ck_assert_uint_ne(fx_program_at((int)fx.links.set.host_peer_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_ne(fx_program_at((int)fx.links.set.overlay_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_ne(fx_program_at((int)fx.links.sfc_ifindex, MK_INGRESS), 0);
+	ck_assert_uint_ne(fx_program_at((int)fx.links.cluster_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_INGRESS), 0);
 	ck_assert_uint_ne(fx_program_at(fx.uplink_ifindex, MK_EGRESS), 0);
 	ck_assert_uint_ne(fx_program_at(MK_LOOPBACK_IFINDEX, MK_EGRESS), 0);
@@ -256,7 +257,7 @@ START_TEST(test_removed)
 	fx_put_pod("10.244.1.2", fx.pod_ifindex);
 	mk_datapath_free(fx_attached());
 	fx_ok(mk_datapath_remove(fx.nl, fx.bpf_dir, &removed, &fx.err));
-	ck_assert_uint_eq(removed.filters, 7);
+	ck_assert_uint_eq(removed.filters, 8);
 	ck_assert_uint_eq(removed.pins, maps + mk_program_count);
 	ck_assert_uint_eq(fx_program_at(fx.pod_ifindex, MK_INGRESS), 0);
 	ck_assert_int_lt(access(fx.bpf_dir, F_OK), 0);
