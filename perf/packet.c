@@ -8,7 +8,8 @@
  *	MK_PACKET_RUNS=N	fewer runs, if each costs the same (perf/instructions)
  *	MK_PACKET_NODES=N	this many other nodes, and a row of packets to each of them in turn
  *	MK_PACKET_POLICIES=1	both pods are isolated, and may do everything
- *	MK_PACKET_SERVICES=N	this many other Services in the tables, each with two backends */
+ *	MK_PACKET_SERVICES=N	this many other Services in the tables, each with two backends
+ *	MK_PACKET_CLUSTERS=1	there are other clusters, and rows of packets to and from them */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #include "bpf/network.h"
+#include "bpf/peers.h"
 #include "bpf/policy.h"
 #include "bpf/run.h"
 #include "rows.h"
@@ -58,6 +60,23 @@ static const struct {
 	  "tcp 192.168.99.11:40000 > 192.168.99.11:22", ACK },
 	{ "the host to its own NodePort", HOOK_LOOPBACK,
 	  "tcp 192.168.99.11:40000 > 192.168.99.11:30081", ACK },
+};
+
+/* A cluster with access, one without, and the first one to the second by this one. */
+static const struct {
+	const char *name;
+	enum mk_hook hook;
+	const char *flow;
+	uint32_t from, to;
+} cluster_rows[] = {
+	{ "pod to another cluster", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 240.1.1.7:80", 0, 0 },
+	{ "  without access here", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 240.2.1.7:80", 0, 0 },
+	{ "pod from another cluster", MK_HOOK_CLUSTER, "tcp 10.244.1.7:80 > 10.244.1.2:40000",
+	  PEER_EAST, FIXTURE_CLUSTER },
+	{ "  without access here", MK_HOOK_CLUSTER, "tcp 10.244.1.7:80 > 10.244.1.2:40000",
+	  PEER_NORTH, FIXTURE_CLUSTER },
+	{ "between two others, by a hub", MK_HOOK_CLUSTER, "tcp 10.244.1.7:80 > 10.244.1.2:40000",
+	  PEER_NORTH, PEER_EAST },
 };
 
 static void send_one(enum mk_hook hook, const char *flow, uint8_t tcp_flags, struct frame *out)
@@ -191,6 +210,29 @@ static void measure(int row)
 	}
 	qsort(ns, runs, sizeof(ns[0]), compare);
 	printf("%-34s %8u %8u\n", rows[row].name, ns[0], ns[runs / 2]);
+}
+
+static void measure_cluster(int row)
+{
+	const struct frame_options options = { .tcp_flags = ACK, .payload_bytes = 64 };
+	struct frame in = frame_make(cluster_rows[row].flow, &options);
+	static uint32_t ns[RUNS];
+
+	if (cluster_rows[row].from)
+		peers_mark(&in, cluster_rows[row].from, cluster_rows[row].to);
+	for (unsigned i = 0; i < runs; i++)
+		ns[i] = fixture_ns_per_packet(cluster_rows[row].hook, &in, 1);
+	qsort(ns, runs, sizeof(ns[0]), compare);
+	printf("%-34s %8u %8u\n", cluster_rows[row].name, ns[0], ns[runs / 2]);
+}
+
+static void measure_clusters(void)
+{
+	peers_start();
+	peers_set_flags(PEER_EAST, MK_CLUSTER_ACCESS_PODS | MK_CLUSTER_RELAYED);
+	peers_set_flags(PEER_NORTH, MK_CLUSTER_RELAYED);
+	for (int row = 0; row < ROWS(cluster_rows); row++)
+		measure_cluster(row);
 }
 
 static void measure_nodes(void)
@@ -351,6 +393,8 @@ START_TEST(measure_all)
 		measure(row);
 	if (nodes)
 		measure_nodes();
+	if (getenv("MK_PACKET_CLUSTERS"))
+		measure_clusters();
 	measure_connection();
 	for (int row = 0; row < ROWS(shortages); row++)
 		measure_shortage(row);
@@ -369,6 +413,8 @@ int main(void)
 		runs = (unsigned)atoi(fewer);
 	if (others)
 		nodes = (unsigned)atoi(others);
+	if (getenv("MK_PACKET_CLUSTERS"))
+		fixture_clusters();
 	if (nodes)
 		fixture_wide_cluster();
 	fixture_nat_ports(PORT_MIN, PORT_MAX);
