@@ -263,6 +263,7 @@ static __always_inline int take_in(struct __sk_buff *skb, struct chain_ctx *ctx,
 		ret = translate(skb, pkt, source, 0);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);
+	take_over(skb);
 	count(skb, pkt, number, COUNT_RECEIVED);
 	skb->cb[4] = source->flags;
 	return chain_next(skb, ctx, pkt, MK_PROG_ILB_CLUSTER);

@@ -5,8 +5,19 @@
 #ifndef MK_BPF_DELIVER_H
 #define MK_BPF_DELIVER_H
 
+#include <linux/if_packet.h>
+
 #include "chain.h"
 #include "rewrite.h"
+
+/* Take over a frame whose destination is not this device's MAC address: a function sends the pod's
+ * frames through, and other clusters' frames name clusters. For the kernel it is for another host,
+ * and a pod behind bpf_redirect_peer() would not get it. */
+static __always_inline void take_over(struct __sk_buff *skb)
+{
+	if (skb->pkt_type != PACKET_HOST)
+		bpf_skb_change_type(skb, PACKET_HOST);
+}
 
 /* Ethernet and IP header, found with one bounds check. */
 struct frame {

@@ -4,8 +4,6 @@
 #ifndef MK_BPF_SFC_FROM_H
 #define MK_BPF_SFC_FROM_H
 
-#include <linux/if_packet.h>
-
 #include "fragment.h"
 #include "icmp_error.h"
 #include "session.h"
@@ -23,14 +21,6 @@ static __always_inline void forget_packet(struct packet *pkt, struct chain_ctx *
 	pkt->tuple.sport = forgotten(pkt->tuple.sport, any);
 	pkt->tuple.dport = forgotten(pkt->tuple.dport, any);
 	ctx->flags = forgotten(ctx->flags, any);
-}
-
-/* A frame that a function sends through has the pod's MAC addresses, not those of this device. For
- * the kernel it is for another host, and a pod behind bpf_redirect_peer() would not get it. */
-static __always_inline void take_over(struct __sk_buff *skb)
-{
-	if (skb->pkt_type != PACKET_HOST)
-		bpf_skb_change_type(skb, PACKET_HOST);
 }
 
 /* ---- the flow -------------------------------------------------------------------------------- */
