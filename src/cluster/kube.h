@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cluster/kube.h - follow an API server: put its Nodes, Services, EndpointSlices and
- * ServiceCIDRs into the model, and report this node's condition and Events. The objects of network
- * policies and of other clusters are followed while they are wanted. The counterpart of cluster_dir.h. */
+ * ServiceCIDRs into the model, and report this node's condition and Events. The objects of
+ * network policies and of other clusters are followed while they are wanted. The counterpart of
+ * cluster_dir.h. */
 #ifndef MK_CLUSTER_KUBE_H
 #define MK_CLUSTER_KUBE_H
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Follow what network policies, service function chains and other clusters need, while it is
- * wanted: all policies and chains, Namespaces, the Pods of this node, the Pods of the cluster, those
- * of functions, ClusterPeers and what these have published. A Pod may be in all three lists; the one with its later version counts. But of a function pod only
- * the third list has all that matters. */
+ * wanted: all policies and chains, Namespaces, the Pods of this node, the Pods of the cluster,
+ * those of functions, ClusterPeers and what these have published. A Pod may be in all three
+ * lists; the one with its later version counts. But of a function pod only the third list has
+ * all that matters. */
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cluster/kube_internal.h"

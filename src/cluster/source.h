@@ -42,11 +42,11 @@ enum mk_source_pods {
 	MK_SOURCE_ALL_PODS, /* also all that have an address and are not finished */
 };
 
-/* Follow NetworkPolicies, ClusterNetworkPolicies and ServiceFunctionChains, and Pods, and function
- * pods of all nodes, and ClusterPeers with what these have published, or no longer: then their objects vanish from the model. Nothing is followed
- * before the first call. Do not call them within the model's listener. When all that is wanted has
- * been read, @listed of mk_source_start() is called again, once. A directory always has all
- * objects. */
+/* Follow NetworkPolicies, ClusterNetworkPolicies and ServiceFunctionChains, and Pods, and
+ * function pods of all nodes, and ClusterPeers with what these have published, or no longer:
+ * then their objects vanish from the model. Nothing is followed before the first call. Do not
+ * call them within the model's listener. When all that is wanted has been read, @listed of
+ * mk_source_start() is called again, once. A directory always has all objects. */
 void mk_source_want_policies(struct mk_source *source, bool wanted);
 void mk_source_want_pods(struct mk_source *source, enum mk_source_pods pods);
 void mk_source_want_functions(struct mk_source *source, bool wanted);

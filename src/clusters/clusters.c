@@ -101,27 +101,33 @@ static bool overlaps(const struct mk_cidr *a, const struct mk_cidr *b)
 	return a->ip.family == b->ip.family && (mk_cidr_covers(a, b) || mk_cidr_covers(b, a));
 }
 
-/* Return the name of what has addresses of @range, and which range that is; NULL: it is free. */
-static const char *holder_of(const struct clusters_work *work, const struct clusters_peer *at,
-			     const struct mk_cidr *range, struct mk_cidr *held)
+#define HELD_CHARS 128 /* a name has 63 characters */
+
+/* Is @range free? Otherwise, what has addresses of it is *@held, as @what says in words. */
+static bool is_free(const struct clusters_work *work, const struct clusters_peer *at,
+		    const struct mk_cidr *range, struct mk_cidr *held, char what[HELD_CHARS])
 {
+	snprintf(what, HELD_CHARS, "which no pod can have");
 	for (size_t i = 0; i < MK_ARRAY_SIZE(never); i++)
 		if (mk_cidr_parse(never[i], held) == 0 && overlaps(range, held))
-			return "no pods";
+			return false;
+	snprintf(what, HELD_CHARS, "a range of this cluster's pods");
 	*held = work->own->cluster_cidr;
 	if (overlaps(range, held))
-		return "this cluster's pods";
+		return false;
+	snprintf(what, HELD_CHARS, "a range of this cluster's nodes or Services");
 	for (size_t i = 0; i < work->own->other_count; i++) {
 		*held = work->own->others[i];
 		if (overlaps(range, held))
-			return "this cluster's nodes or Services";
+			return false;
 	}
 	for (const struct clusters_peer *older = work->peers; older < at; older++) {
+		snprintf(what, HELD_CHARS, "the view of peer '%s'", older->peer->name);
 		*held = older->view;
 		if (older->state->has_view && overlaps(range, held))
-			return older->peer->name;
+			return false;
 	}
-	return NULL;
+	return true;
 }
 
 /* The view replaces the first bits of the home addresses, so both have one length. */
@@ -149,9 +155,8 @@ static int check_lengths(struct clusters_peer *at, const struct mk_cidr *home)
 
 static int take_view(struct clusters_work *work, struct clusters_peer *at)
 {
-	char text[MK_CIDR_STRLEN], other[MK_CIDR_STRLEN];
+	char text[MK_CIDR_STRLEN], other[MK_CIDR_STRLEN], what[HELD_CHARS];
 	struct mk_cidr home, view, held;
-	const char *holder;
 	int ret;
 
 	if (at->peer->home.ip.family == AF_UNSPEC)
@@ -162,12 +167,11 @@ static int take_view(struct clusters_work *work, struct clusters_peer *at)
 	if (ret < 0 || at->state->reason)
 		return ret;
 	view = mk_cidr_network(&at->peer->view);
-	holder = holder_of(work, at, &view, &held);
-	if (holder)
+	if (!is_free(work, at, &view, &held, what))
 		return clusters_say(&at->state->reason,
-				    "spec.podCidr %s overlaps %s, a range of %s: name a free range",
+				    "spec.podCidr %s overlaps %s, %s: name a free range",
 				    mk_cidr_format(&view, text), mk_cidr_format(&held, other),
-				    holder);
+				    what);
 	at->home = home;
 	at->view = view;
 	at->state->has_view = true;

@@ -2,7 +2,8 @@
 /* src/clusters/clusters.h - other clusters as rows of tables: numbers, views, nodes, hops. Pure: no
  * I/O, no kernel, no globals.
  *
- * One family per call. What is wrong with a peer is a reason at that peer, and concerns no other. */
+ * One family per call. What is wrong with a peer is a reason at that peer, and concerns no
+ * other. */
 #ifndef MK_CLUSTERS_CLUSTERS_H
 #define MK_CLUSTERS_CLUSTERS_H
 

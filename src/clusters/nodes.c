@@ -73,7 +73,8 @@ static const struct claim *first_claim(const struct nodes *nodes, const struct m
 	return &nodes->claims[low];
 }
 
-/* Returns why the node cannot get packets, for a message that begins with its name; NULL: it can. */
+/* Returns why the node cannot get packets, for a message that begins with its name; NULL: it
+ * can. */
 static const char *lack_of(const struct nodes *nodes, const struct clusters_peer *at,
 			   const struct mk_clusters_node *node, size_t place)
 {

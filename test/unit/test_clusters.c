@@ -391,7 +391,8 @@ START_TEST(test_same_view)
 	add_node("10.244.1.0/24", "192.168.3.11");
 	compile();
 	check_reason(0,
-		     "spec.podCidr 240.0.0.0/16 overlaps 240.0.0.0/16, a range of b: name a free");
+		     "spec.podCidr 240.0.0.0/16 overlaps 240.0.0.0/16, the view of peer 'b': name a"
+		     " free");
 	check_reason(1, NULL);
 	ck_assert(!rows.states[0].has_view && !rows.states[0].is_usable);
 	ck_assert(rows.states[1].is_usable);
@@ -408,7 +409,8 @@ static const struct {
 	{ "within a range of Services", "10.0.0.0/16", "10.97.0.0/16",
 	  "overlaps 10.96.0.0/12, a range of this cluster's nodes or Services" },
 	{ "around a range", "10.0.0.0/8", "10.0.0.0/8", "overlaps 10.244.0.0/16" },
-	{ "multicast", "10.7.0.0/16", "239.7.0.0/16", "overlaps 224.0.0.0/4, a range of no pods" },
+	{ "multicast", "10.7.0.0/16", "239.7.0.0/16",
+	  "overlaps 224.0.0.0/4, which no pod can have" },
 	{ "loopback", "10.7.0.0/16", "127.7.0.0/16", "overlaps 127.0.0.0/8" },
 	{ "broadcast", "10.7.0.0/16", "255.255.0.0/16", "overlaps 255.255.255.255/32" },
 	{ "another length", "10.7.0.0/16", "240.0.0.0/20",

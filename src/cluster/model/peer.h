@@ -42,7 +42,8 @@ struct mk_published_node {
 
 struct mk_model;
 
-/* Visit all, nodes only those in MK_PEERS_NAMESPACE, in no particular order. @visit must not change the model. */
+/* Visit all, nodes only those in MK_PEERS_NAMESPACE, in no particular order. @visit must not
+ * change the model. */
 void mk_model_each_cluster_peer(const struct mk_model *model,
 				void (*visit)(void *ctx, const struct mk_cluster_peer *peer),
 				void *ctx);

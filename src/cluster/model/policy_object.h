@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cluster/model/policy_object.h - decode, compare and release the objects of policy.h,
- * chain.h and peer.h; private to this folder. As in object.h, a decode function fills a zeroed object, and the caller releases
- * what it leaves after an error. Names of objects belong to their entry of the model. */
+ * chain.h and peer.h; private to this folder. As in object.h, a decode function fills a zeroed
+ * object, and the caller releases what it leaves after an error. Names of objects belong to
+ * their entry of the model. */
 #ifndef MK_CLUSTER_MODEL_POLICY_OBJECT_H
 #define MK_CLUSTER_MODEL_POLICY_OBJECT_H
 
