@@ -226,6 +226,8 @@ static const struct {
 	{ "10.244.1.0/24", MK_ROUTE_PODS, "00:00:00:00:00:00" },
 	{ "10.244.0.0/16", MK_ROUTE_DROP, "00:00:00:00:00:00" },
 	{ "10.18.0.0/16", MK_ROUTE_DROP, "00:00:00:00:00:00" },
+	{ "240.0.0.0/6", MK_ROUTE_DROP, "00:00:00:00:00:00" },
+	{ "240.7.0.0/16", MK_ROUTE_CLUSTER, "09:00:00:00:00:00" },
 	{ "10.96.0.0/12", MK_ROUTE_DROP, "00:00:00:00:00:00" },
 	{ "10.244.2.0/24", MK_ROUTE_OVERLAY, "02:4d:0a:12:00:02" },
 	{ "10.18.0.2/32", MK_ROUTE_OVERLAY, "02:4d:0a:12:00:02" },
@@ -244,8 +246,11 @@ START_TEST(test_routes)
 	struct mk_addresses own = { .pod_cidr = cidr_of("10.244.1.0/24") };
 	const struct mk_cidr range = cidr_of("10.96.0.0/12");
 	const struct mk_ip other = ip_of("192.0.2.2");
-	const struct routes_input input = { cluster, vteps,  &own, &plan,  local,
-					    2,	     &range, 1,	   &other, 1 };
+	const struct mk_route_entry view = { cidr_of("240.7.0.0/16"), mk_route_to_cluster(9) };
+	const struct routes_input input = {
+		cluster, vteps, &own, &plan, local, 2, &range, 1, &other, 1, cidr_of("240.0.0.0/6"),
+		&view,	 1
+	};
 	cleanup_free struct mk_route_entry *entries = NULL;
 	size_t count;
 
