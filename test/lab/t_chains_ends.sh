@@ -15,9 +15,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/chains.sh
 . "$HERE/lib/chains.sh"
 
-CLIENT=$(by_family 10.9.0.1 fd00:9::1) SERVER=$(by_family 10.9.1.1 fd00:9:1::1)
-CLIENTS=$(by_family 10.9.0.0/24 fd00:9::/64) SERVERS=$(by_family 10.9.1.0/24 fd00:9:1::/64)
-BITS=$(by_family 24 64)
 NEXT_HOP=$(by_family 169.254.77.2 fe80::4d02)
 UDP_PORT=8082
 
@@ -30,11 +27,6 @@ explain()
 
 # ---- pods, by annotations
 
-# end_pod NAME FUNCTION ADDRESS ROUTES
-end_pod()
-{
-	function_pod "$1" "$2" End --annotation "$PREFIX/function-address=$3/$BITS" --annotation "$PREFIX/function-routes=$4"
-}
 client()
 {
 	end_pod "$1" client "$CLIENT" "$SERVERS"
@@ -48,19 +40,6 @@ server()
 	answer "$1"
 }
 answer() { serve "$1" "$1" --tcp $OPEN_PORT --tcp $DENIED_PORT --udp $UDP_PORT "${LOAD_PORTS[@]/#/--udp=}" "${LOAD_PORTS[@]/#/--tcp=}"; }
-
-end_chain()
-{
-	cat <<-END | apply ends
-		---
-		apiVersion: $PREFIX/v1alpha1
-		kind: ServiceFunctionChain
-		metadata: {name: link, namespace: inspection}
-		spec:
-		  ends: {inside: client, outside: server}
-		  functions: $1
-	END
-}
 
 # ---- pods, by definitions
 
