@@ -57,7 +57,7 @@ run_definition()
 defined_end()
 {
 	defined "$1" "$2" End
-	run_definition ADD "$1" end "{port: \"end\", mode: \"End\", address: [\"$3/$BITS\"], routes: [\"$4\"]}" >"$TMP/result"
+	run_definition ADD "$1" end "{port: \"end\", mode: \"End\", address: [\"$3/$END_BITS\"], routes: [\"$4\"]}" >"$TMP/result"
 }
 defined_firewall()
 {
@@ -231,6 +231,21 @@ server_lost()
 other_of() { if [[ $1 == server-1 ]]; then echo server-2; else echo server-1; fi; }
 both_answer() { [[ $(answering udp $UDP_PORT) == "server-1 server-2" ]]; }
 
+# The pin of the chain's flows is removed. It comes back: the agent that starts then takes the flows over.
+pin_removed()
+{
+	hold 6 client-1 20600 "$TMP/pinned"
+	on node1 sh -c "rm $PINS/sfc_flows_*"
+	wait_for 10 on node1 sh -c "ls $PINS/sfc_flows_*"
+	lab agent kill node1
+	lab agent start node1
+	wait_for 10 ends_serve 2 2 2
+	unanswered client-2 tcp "$(to_server $OPEN_PORT)" --from "$(with_port "$CLIENT" 20600)"
+	say 6 "$TMP/pinned" 2
+	exec 6>&-
+	expect_match "log" "the pin of a chain's map of flows was removed" "$(lab log node1)"
+}
+
 # Without an agent all goes on, and what it finds when it starts stays.
 restarted()
 {
@@ -266,6 +281,9 @@ no_chain_drops()
 	unanswered client-1 udp "$(to_server $UDP_PORT)"
 	(($(drop_count node1 SFC_FORGED) > $1))
 }
+
+# Pods that end are no damage that the agent repairs.
+no_false_alarm() { expect_eq "repairs" "" "$(lab log node1 | grep -E 'entries were missing' || true)"; }
 
 by_definitions()
 {
@@ -333,7 +351,9 @@ check "two clients with equal flows: the later one is dropped, and counted" ambi
 check "a firewall is deleted under load: no connection breaks" firewall_lost
 check "a server is deleted: the other one answers, its connection goes on" server_lost
 check "the agent is killed, and starts" restarted
+check "the pin of its flows is removed: it comes back, and flows stay" pin_removed
 check "no firewall, no chain: nothing passes" closed
 check "the same by definitions, as Multus calls the plugin" by_definitions
 check "... and a program between two bare ports" two_functions
+check "no pod that ended looked like damage" no_false_alarm
 finish
