@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -126,6 +127,8 @@ static __u8 place_flags(const char *letters)
 	return flags;
 }
 
+static int flows_fd = -1; /* of the chain with ends */
+
 static void put_flows(__u32 chain)
 {
 	const __u32 key_bytes = family_is6() ? sizeof(struct mk_tuple) : IPV4_TUPLE_BYTES;
@@ -135,7 +138,41 @@ static void put_flows(__u32 chain)
 	CHECK(fd >= 0 &&
 		      bpf_map_update_elem(fixture_map("sfc_end_flows"), &chain, &fd, BPF_ANY) == 0,
 	      "no map of flows");
-	close(fd);
+	if (flows_fd >= 0)
+		close(flows_fd);
+	flows_fd = fd;
+}
+
+/* Let all flows of the chain with ends be idle for a day, */
+static void line_idle(void)
+{
+	char key[sizeof(struct mk_tuple)];
+	struct mk_sfc_end_flow flow;
+
+	for (bool first = true; bpf_map_get_next_key(flows_fd, first ? NULL : key, key) == 0;
+	     first = false) {
+		CHECK(bpf_map_lookup_elem(flows_fd, key, &flow) == 0, "a flow is gone");
+		flow.seen_s -= 86400;
+		CHECK(bpf_map_update_elem(flows_fd, key, &flow, BPF_EXIST) == 0, "no flow");
+	}
+}
+
+/* and count those that had a packet since. */
+static void line_seen(const char *words)
+{
+	const unsigned long wanted = strtoul(words, NULL, 10);
+	char key[sizeof(struct mk_tuple)];
+	struct mk_sfc_end_flow flow;
+	unsigned long seen = 0;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	for (bool first = true; bpf_map_get_next_key(flows_fd, first ? NULL : key, key) == 0;
+	     first = false) {
+		CHECK(bpf_map_lookup_elem(flows_fd, key, &flow) == 0, "a flow is gone");
+		seen += (__u32)now.tv_sec - flow.seen_s < 3600;
+	}
+	CHECK(seen == wanted, "%lu flows", seen);
 }
 
 static void line_ends(const char *words)
@@ -729,6 +766,21 @@ static void line_no_device(const char *words)
 	taps_remove(replica_of((__u32)strtoul(words, NULL, 10)).ifindex[MK_SFC_INSIDE]);
 }
 
+static bool flows_line(const char *word, char *rest)
+{
+	if (strcmp(word, "lose-flows") == 0)
+		put_flows(chain_with_ends);
+	else if (strcmp(word, "no-flows") == 0)
+		line_no_flows();
+	else if (strcmp(word, "idle") == 0)
+		line_idle();
+	else if (strcmp(word, "seen") == 0)
+		line_seen(rest);
+	else
+		return false;
+	return true;
+}
+
 static bool taps_line(const char *word, char *rest)
 {
 	if (strcmp(word, "copied") == 0)
@@ -750,10 +802,6 @@ bool chains_line(const char *word, char *rest)
 		line_chain(rest);
 	else if (strcmp(word, "ends") == 0)
 		line_ends(rest);
-	else if (strcmp(word, "lose-flows") == 0)
-		put_flows(chain_with_ends);
-	else if (strcmp(word, "no-flows") == 0)
-		line_no_flows();
 	else if (strcmp(word, "function") == 0)
 		line_function(rest);
 	else if (strcmp(word, "replica") == 0)
@@ -801,6 +849,6 @@ bool chains_line(const char *word, char *rest)
 	else if (strcmp(word, "counted") == 0)
 		line_counted(rest);
 	else
-		return taps_line(word, rest);
+		return flows_line(word, rest) || taps_line(word, rest);
 	return true;
 }

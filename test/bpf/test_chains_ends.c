@@ -105,6 +105,12 @@ static const struct policy_row rows[] = {
 	    ON_OUT(5, "into 3 inside " C),
 	    OUTWARD(1, "udp " CP " > " S ":53 later", "into 5 inside " C),
 	    ON_OUT(5, "into 3 inside " C) } },
+	{ "each packet notes that the flow is in use",
+	  { ENDS, OUTWARD(1, OPENS, "into 5 inside " C), "seen 1", "idle", "seen 0",
+	    ON_OUT(5, "into 3 inside " C), "seen 1", "idle",
+	    INWARD(3, ANSWERS, "into 5 outside " C), "seen 1", "idle",
+	    ON_IN(5, "into 1 outside " C), "seen 1", "idle", OUTWARD(2, GOES, "SFC_AMBIGUOUS"),
+	    "seen 0" } },
 	/* the ends' replicas */
 	{ "a flow keeps its replicas",
 	  { CLIENTS, SERVERS, FUNC, "chain 1 3", "ends 1 1 2", "function 2 3",

@@ -15,9 +15,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/chains.sh
 . "$HERE/lib/chains.sh"
 
-CLIENT=$(by_family 10.9.0.1 fd00:9::1) SERVER=$(by_family 10.9.1.1 fd00:9:1::1)
-CLIENTS=$(by_family 10.9.0.0/24 fd00:9::/64) SERVERS=$(by_family 10.9.1.0/24 fd00:9:1::/64)
-BITS=$(by_family 24 64)
 NEXT_HOP=$(by_family 169.254.77.2 fe80::4d02)
 UDP_PORT=8082
 
@@ -30,11 +27,6 @@ explain()
 
 # ---- pods, by annotations
 
-# end_pod NAME FUNCTION ADDRESS ROUTES
-end_pod()
-{
-	function_pod "$1" "$2" End --annotation "$PREFIX/function-address=$3/$BITS" --annotation "$PREFIX/function-routes=$4"
-}
 client()
 {
 	end_pod "$1" client "$CLIENT" "$SERVERS"
@@ -48,19 +40,6 @@ server()
 	answer "$1"
 }
 answer() { serve "$1" "$1" --tcp $OPEN_PORT --tcp $DENIED_PORT --udp $UDP_PORT "${LOAD_PORTS[@]/#/--udp=}" "${LOAD_PORTS[@]/#/--tcp=}"; }
-
-end_chain()
-{
-	cat <<-END | apply ends
-		---
-		apiVersion: $PREFIX/v1alpha1
-		kind: ServiceFunctionChain
-		metadata: {name: link, namespace: inspection}
-		spec:
-		  ends: {inside: client, outside: server}
-		  functions: $1
-	END
-}
 
 # ---- pods, by definitions
 
@@ -78,7 +57,7 @@ run_definition()
 defined_end()
 {
 	defined "$1" "$2" End
-	run_definition ADD "$1" end "{port: \"end\", mode: \"End\", address: [\"$3/$BITS\"], routes: [\"$4\"]}" >"$TMP/result"
+	run_definition ADD "$1" end "{port: \"end\", mode: \"End\", address: [\"$3/$END_BITS\"], routes: [\"$4\"]}" >"$TMP/result"
 }
 defined_firewall()
 {
@@ -252,6 +231,21 @@ server_lost()
 other_of() { if [[ $1 == server-1 ]]; then echo server-2; else echo server-1; fi; }
 both_answer() { [[ $(answering udp $UDP_PORT) == "server-1 server-2" ]]; }
 
+# The pin of the chain's flows is removed. It comes back: the agent that starts then takes the flows over.
+pin_removed()
+{
+	hold 6 client-1 20600 "$TMP/pinned"
+	on node1 sh -c "rm $PINS/sfc_flows_*"
+	wait_for 10 on node1 sh -c "ls $PINS/sfc_flows_*"
+	lab agent kill node1
+	lab agent start node1
+	wait_for 10 ends_serve 2 2 2
+	unanswered client-2 tcp "$(to_server $OPEN_PORT)" --from "$(with_port "$CLIENT" 20600)"
+	say 6 "$TMP/pinned" 2
+	exec 6>&-
+	expect_match "log" "the pin of a chain's map of flows was removed" "$(lab log node1)"
+}
+
 # Without an agent all goes on, and what it finds when it starts stays.
 restarted()
 {
@@ -287,6 +281,9 @@ no_chain_drops()
 	unanswered client-1 udp "$(to_server $UDP_PORT)"
 	(($(drop_count node1 SFC_FORGED) > $1))
 }
+
+# Pods that end are no damage that the agent repairs.
+no_false_alarm() { expect_eq "repairs" "" "$(lab log node1 | grep -E 'entries were missing' || true)"; }
 
 by_definitions()
 {
@@ -354,7 +351,9 @@ check "two clients with equal flows: the later one is dropped, and counted" ambi
 check "a firewall is deleted under load: no connection breaks" firewall_lost
 check "a server is deleted: the other one answers, its connection goes on" server_lost
 check "the agent is killed, and starts" restarted
+check "the pin of its flows is removed: it comes back, and flows stay" pin_removed
 check "no firewall, no chain: nothing passes" closed
 check "the same by definitions, as Multus calls the plugin" by_definitions
 check "... and a program between two bare ports" two_functions
+check "no pod that ended looked like damage" no_false_alarm
 finish

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # test/lab/t_upgrade.sh - an agent of a later version, whose sessions are longer (`make
 # ENLARGED=1`), takes a node over under load; it is killed several times, and at last not. Then the
-# previous version is refused. Part of the load passes a firewall, which has a replica on each node.
+# previous version is refused. Part of the load passes a firewall, which has a replica on each node, and part
+# passes a chain with ends, which has two other firewalls on node1.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -37,8 +38,25 @@ upgrade_lab_up()
 	chained_load
 	wait_for 10 all_have_paths node1
 	chained_paths node1 >"$TMP/paths"
+	ends_up
+	load ends inner "${LOAD_PORTS[@]/#/$(with_port "$SERVER" '')}"
 }
 
+# The pod inner asks the pod outer by their ports of ends.
+ends_up()
+{
+	local wall
+	end_pod inner client "$CLIENT" "$SERVERS"
+	end_pod outer server "$SERVER" "$CLIENTS"
+	serve outer outer "${LOAD_PORTS[@]/#/--tcp=}" "${LOAD_PORTS[@]/#/--udp=}" --tcp $OPEN_PORT
+	for wall in wall-1 wall-2; do
+		function_pod $wall wall Bridged
+		rules_in $wall
+	done
+	end_chain '[{name: wall}]'
+	wait_for 20 serve_now wall 2
+	wait_for 20 ask inner tcp "$(with_port "$SERVER" $OPEN_PORT)" --timeout 1
+}
 
 session_bytes() { on node1 bpftool -j map show pinned "$MAPS/sessions" | jq .bytes_value; }
 
@@ -49,6 +67,7 @@ new_ones_work()
 	wait_for 10 ask client tcp "$FAR:8080" --timeout 1
 	wait_for 10 ask world tcp "$NODE1:30080" --timeout 1
 	wait_for 10 ask shopper tcp "$STORE_VIP:$OPEN_PORT" --timeout 1
+	wait_for 10 ask inner tcp "$(with_port "$SERVER" $OPEN_PORT)" --timeout 1
 }
 
 killed_on_its_way()
@@ -114,13 +133,14 @@ function_decides()
 	expect_match "attempts" '^denied [0-9]{3,}' "$(tail -n 1 "$TMP"/denied.chained)"
 	expect_eq "chained flows" "$(<"$TMP/paths")" "$(MK_BIN=$LATER chained_paths node1)"
 	symmetric guard-1 guard-2
+	symmetric wall-1 wall-2
 }
 
 nothing_is_lost()
 {
 	stop_load
 	expect_eq "what broke or was lost" "" "$(grep -hE '^(broken|lost)' "$TMP"/load.* || true)"
-	expect_eq "flows" 18 "$(awk '$1 == "flows" { sum += $2 } END { print sum }' "$TMP"/load.*)"
+	expect_eq "flows" 36 "$(awk '$1 == "flows" { sum += $2 } END { print sum }' "$TMP"/load.*)"
 }
 
 no_tail_call_is_missed()

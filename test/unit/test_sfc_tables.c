@@ -784,24 +784,6 @@ START_TEST(test_end_flows_restart)
 }
 END_TEST
 
-/* No agent can open the map without its pin, so it gets another one. */
-START_TEST(test_end_flows_without_pin)
-{
-	char path[64];
-	uint32_t id;
-
-	begin_ends();
-	id = flows_id();
-	flows_pin(path, sizeof(path));
-	ck_assert_int_eq(unlink(path), 0);
-	stop();
-	start();
-	ck_assert_uint_eq(apply(), 1);
-	ck_assert_uint_ne(flows_id(), id);
-	ck_assert_uint_eq(count_flows(), 0);
-}
-END_TEST
-
 START_TEST(test_end_flows_repair)
 {
 	uint32_t chain;
@@ -838,6 +820,50 @@ static void lose_directory(const char *path)
 }
 
 static void (*const pin_damages[])(const char *path) = { lose_pin, pin_other_map, lose_directory };
+
+/* No agent can open the map without a pin that leads to it, so it gets another one. */
+START_TEST(test_end_flows_without_pin)
+{
+	char path[64];
+	uint32_t id;
+
+	begin_ends();
+	id = flows_id();
+	flows_pin(path, sizeof(path));
+	pin_damages[_i](path);
+	stop();
+	start();
+	(void)mkdir(SFC_PINS "/maps", 0700);
+	ck_assert_uint_eq(apply(), 1);
+	ck_assert_uint_ne(flows_id(), id);
+	ck_assert_uint_eq(count_flows(), 0);
+}
+END_TEST
+
+/* The number of a chain that is gone has a new owner, whose flows are others. */
+START_TEST(test_end_flows_of_new_owner)
+{
+	const struct mk_sfc_named *named;
+	uint32_t number, id;
+
+	begin_ends();
+	number = chains[0].number;
+	id = flows_id();
+	put_flow(IPPROTO_UDP, 1, now_ns / S, false);
+	chain_count = 0;
+	compile(); /* the tables miss this */
+	ck_assert_int_eq(pass_ends(1), 0);
+	named = mk_sfc_sync_named(made);
+	ck_assert_uint_ge(mk_sfc_release(sfc, &named, 1, now_ns), 1);
+	add_chain("f", "firewall");
+	chains[0].ends[MK_SFC_INSIDE] = "client";
+	chains[0].ends[MK_SFC_OUTSIDE] = "server";
+	apply();
+	ck_assert_uint_eq(chains[0].number, number);
+	ck_assert_uint_ne(flows_id(), id);
+	ck_assert_uint_eq(count_flows(), 0);
+}
+END_TEST
 
 START_TEST(test_end_flows_pin_repair)
 {
@@ -924,7 +950,8 @@ static void fill(TCase *tcase)
 	tcase_add_test(tcase, test_end_flows_in_turns);
 	tcase_add_test(tcase, test_end_flows_gone_in_turns);
 	tcase_add_test(tcase, test_end_flows_restart);
-	tcase_add_test(tcase, test_end_flows_without_pin);
+	tcase_add_loop_test(tcase, test_end_flows_without_pin, 0, MK_ARRAY_SIZE(pin_damages));
+	tcase_add_test(tcase, test_end_flows_of_new_owner);
 	tcase_add_test(tcase, test_end_flows_repair);
 	tcase_add_loop_test(tcase, test_end_flows_pin_repair, 0, MK_ARRAY_SIZE(pin_damages));
 	tcase_add_test(tcase, test_end_flows_pin_stuck);

@@ -122,6 +122,33 @@ consenting_namespace()
 	END
 }
 
+# ---- chains with ends
+
+# shellcheck disable=SC2034 # read by the tests
+CLIENT=$(by_family 10.9.0.1 fd00:9::1) SERVER=$(by_family 10.9.1.1 fd00:9:1::1)
+# shellcheck disable=SC2034 # read by the tests
+CLIENTS=$(by_family 10.9.0.0/24 fd00:9::/64) SERVERS=$(by_family 10.9.1.0/24 fd00:9:1::/64)
+END_BITS=$(by_family 24 64)
+
+# end_pod NAME FUNCTION ADDRESS ROUTES
+end_pod()
+{
+	function_pod "$1" "$2" End --annotation "$PREFIX/function-address=$3/$END_BITS" --annotation "$PREFIX/function-routes=$4"
+}
+
+end_chain()
+{
+	cat <<-END | apply ends
+		---
+		apiVersion: $PREFIX/v1alpha1
+		kind: ServiceFunctionChain
+		metadata: {name: link, namespace: inspection}
+		spec:
+		  ends: {inside: client, outside: server}
+		  functions: $1
+	END
+}
+
 # ---- a chain between two pods
 
 # guard NAME NODE: a replica of the firewall. It gets traffic when it has its rules. A flow may come back to it, so
