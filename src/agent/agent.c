@@ -364,7 +364,7 @@ static void stop(struct mk_agent *agent)
 	mk_core_release(&agent->core);
 	mk_cleanup_close(&agent->process.lock_fd);
 	free(agent->pods.lost);
-	free(agent->scrape.services_text);
+	free(agent->process.scrape.services_text);
 }
 
 static void say_hello(const struct mk_agent *agent)

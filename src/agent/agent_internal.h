@@ -58,17 +58,18 @@ struct agent_steps {
 	uint64_t failures;
 };
 
-struct agent_process {
-	struct mk_source_text source_text;
-	uv_signal_t signals[2];
-	int lock_fd;
-};
-
 /* For metrics: what was exported last. */
 struct agent_scrape {
 	struct mk_pod_traffic pods;
 	char *services_text; /* answer of /metrics/services; NULL: none yet */
 	uint64_t services_text_ns;
+};
+
+struct agent_process {
+	struct mk_source_text source_text;
+	uv_signal_t signals[2];
+	int lock_fd;
+	struct agent_scrape scrape;
 };
 
 /* The Services of a family. */
@@ -93,7 +94,6 @@ struct mk_agent {
 	struct agent_rtnl rtnl;
 	struct agent_steps steps;
 	struct agent_checks checks;
-	struct agent_scrape scrape;
 	struct agent_process process;
 };
 

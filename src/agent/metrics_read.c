@@ -160,7 +160,7 @@ static void take_traffic(struct mk_metrics *metrics, enum mk_hook hook, const ch
 /* A device deleted between the two reads is in neither; the exported counter must not decrease. */
 static void read_pods_traffic(struct mk_agent *agent, struct mk_metrics *metrics)
 {
-	struct mk_pod_traffic *told = &agent->scrape.pods, seen = { 0 };
+	struct mk_pod_traffic *told = &agent->process.scrape.pods, seen = { 0 };
 
 	if (mk_pod_traffic_read(agent->core.nl, agent->core.config.bpf_dir,
 				agent->core.config.veth_prefix, &seen, NULL) == 0) {
@@ -258,7 +258,7 @@ static char *services_text(const struct mk_agent *agent, struct mk_metrics *metr
 /* Ten thousand Services take some 20 ms, so frequent requests get the previous answer. */
 static char *recent_services_text(struct mk_agent *agent, struct mk_metrics *metrics)
 {
-	struct agent_scrape *scrape = &agent->scrape;
+	struct agent_scrape *scrape = &agent->process.scrape;
 	uint64_t now_ns = mk_time_monotonic_ns();
 
 	if (!scrape->services_text || now_ns - scrape->services_text_ns > SERVICES_AGE_NS) {

@@ -9,7 +9,6 @@
 
 #include "monokube/version.h"
 #include "agent/report/metrics_chains.h"
-#include "agent/report/metrics_peers.h"
 #include "base/cleanup.h"
 #include "pod/request/calls.h"
 #include "cluster/watch/resource.h"
@@ -409,6 +408,13 @@ static void rule_flows(const void *values, const struct mk_metric *metric, text 
 	}
 }
 
+static void cluster_peers(const void *values, const struct mk_metric *metric, text *out)
+{
+	const struct mk_metrics *m = values;
+
+	peer_samples(out, metric->name, metric->offset, m->cluster_peers, m->cluster_peer_count);
+}
+
 /* ---- chains ---------------------------------------------------------------------------------- */
 
 static void chain_replicas(const void *values, const struct mk_metric *metric, text *out)
@@ -540,10 +546,10 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_cni_duration_seconds", "histogram", "command", "Duration of CNI calls since the node's boot, without the start of the process.", has_cni, cni_durations, 0),
 	ROW("monokube_cni_failures_total", "counter", "command", "CNI calls that failed.", has_cni, cni_failures, 0),
 
-	ROW("monokube_cluster_peers", "gauge", "state", "Other clusters (ClusterPeers), by whether this node reaches them; the log says why not.", has_clusters, peer_states, 0),
-	ROW("monokube_cluster_peer_nodes", "gauge", "peer", "Nodes of the peer that get packets from this node; 0: it is reached via another peer.", has_clusters, peer_nodes, 0),
-	ROW("monokube_cluster_peer_packets_total", "counter", "peer, direction", "Packets of this node to and from pods of the peer, without those that it carries between peers.", has_clusters, peer_counts, offsetof(struct mk_cluster_counters, packets)),
-	ROW("monokube_cluster_peer_bytes_total", "counter", "peer, direction", "Bytes of these packets, without the tunnel.", has_clusters, peer_counts, offsetof(struct mk_cluster_counters, bytes)),
+	ROW("monokube_cluster_peers", "gauge", "state", "Other clusters (ClusterPeers), by whether this node reaches them; the log says why not.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, is_usable)),
+	ROW("monokube_cluster_peer_nodes", "gauge", "peer", "Nodes of the peer that get packets from this node; 0: it is reached via another peer.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, nodes)),
+	ROW("monokube_cluster_peer_packets_total", "counter", "peer, direction", "Packets of this node to and from pods of the peer, without those that it carries between peers.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, counters.packets)),
+	ROW("monokube_cluster_peer_bytes_total", "counter", "peer, direction", "Bytes of these packets, without the tunnel.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, counters.bytes)),
 
 	SERVICE_ROW("monokube_service_connections_total", "", "New flows to a Service.", connections, 0),
 	SERVICE_ROW("monokube_service_packets_total", ", direction", "Packets of its flows, as on the wire.", directions, offsetof(struct mk_service_counter, packets)),

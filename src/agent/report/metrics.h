@@ -11,7 +11,7 @@
 
 #include "monokube/abi.h"
 #include "agent/report/chain_values.h"
-#include "monokube/clusters.h"
+#include "agent/report/metrics_peers.h"
 #include "agent/report/repairs.h"
 #include "base/histogram.h"
 #include "base/log.h"
@@ -89,14 +89,6 @@ struct mk_metrics_family {
 	size_t chain_count;
 	struct mk_metrics_replica *replicas;
 	size_t replica_count;
-};
-
-/* Another cluster. */
-struct mk_metrics_peer {
-	const char *name;
-	bool is_usable;
-	uint64_t nodes; /* that get its packets */
-	struct mk_cluster_counters counters; /* of all families */
 };
 
 /* The values to export; a metric whose has_... is false has no samples. */

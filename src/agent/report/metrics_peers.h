@@ -3,13 +3,24 @@
 #ifndef MK_AGENT_REPORT_METRICS_PEERS_H
 #define MK_AGENT_REPORT_METRICS_PEERS_H
 
-#include "agent/report/metrics.h"
-#include "http/exposition.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* For struct mk_metric. */
-void peer_states(const void *values, const struct mk_metric *metric, struct mk_exposition *out);
-void peer_nodes(const void *values, const struct mk_metric *metric, struct mk_exposition *out);
-/* metric->offset: of a counter in struct mk_cluster_counters. */
-void peer_counts(const void *values, const struct mk_metric *metric, struct mk_exposition *out);
+#include "http/exposition.h"
+#include "monokube/clusters.h"
+
+/* Another cluster. */
+struct mk_metrics_peer {
+	const char *name;
+	bool is_usable;
+	uint64_t nodes; /* that get its packets */
+	struct mk_cluster_counters counters; /* of all families */
+};
+
+/* Write one member of each peer. @offset: of `nodes`, or of a counter, which has two directions;
+ * of `is_usable`: how many are usable. */
+void peer_samples(struct mk_exposition *out, const char *name, size_t offset,
+		  const struct mk_metrics_peer *peers, size_t count);
 
 #endif
