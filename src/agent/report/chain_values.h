@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/report/chain_values.h - what metrics say of service function chains. */
+/* src/agent/report/chain_values.h - what metrics say of service function chains and of other
+ * clusters. */
 #ifndef MK_AGENT_REPORT_CHAIN_VALUES_H
 #define MK_AGENT_REPORT_CHAIN_VALUES_H
 
+#include "monokube/clusters.h"
 #include "sfc/sfc.h"
 
 /* A chain with ends. */
@@ -17,6 +19,14 @@ struct mk_metrics_replica {
 	bool is_here; /* on this node; another node counts the packets of its own */
 	uint64_t flows; /* at the last sweep */
 	struct mk_sfc_counters counters;
+};
+
+/* Another cluster. */
+struct mk_metrics_peer {
+	const char *name;
+	bool is_usable;
+	uint64_t nodes; /* that get its packets */
+	struct mk_cluster_counters counters; /* of all families */
 };
 
 #endif

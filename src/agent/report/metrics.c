@@ -9,6 +9,7 @@
 
 #include "monokube/version.h"
 #include "agent/report/metrics_chains.h"
+#include "agent/report/metrics_peers.h"
 #include "base/cleanup.h"
 #include "pod/request/calls.h"
 #include "cluster/watch/resource.h"

@@ -11,7 +11,6 @@
 
 #include "monokube/abi.h"
 #include "agent/report/chain_values.h"
-#include "agent/report/metrics_peers.h"
 #include "agent/report/repairs.h"
 #include "base/histogram.h"
 #include "base/log.h"
