@@ -186,6 +186,27 @@ static __always_inline int may_leave(const struct chain_ctx *ctx, const struct p
 	return ctx->hook != MK_HOOK_HOST && is_pod_range(&pkt->tuple.saddr);
 }
 
+/* Does a pod's flow need a session because the other cluster may not open one? Its answers are then
+ * known. A packet in the middle of a flow counts as well: the flow may be older than that. Program
+ * `open` comes back here, with ctx->opens if it could open no session. */
+static __always_inline int needs_session(const struct chain_ctx *ctx, const struct packet *pkt,
+					 const struct mk_cluster *cluster)
+{
+	if (cluster->flags & MK_CLUSTER_ACCESS_PODS || ctx->hook != MK_HOOK_POD ||
+	    ctx->flags & CHAIN_TRANSLATED || ctx->opens == CHAIN_OPENS_OWN)
+		return 0;
+	return pkt->l4 != MK_L4_OTHER && pkt->l4 != MK_L4_ICMP_ERROR &&
+	       pkt->l4 != MK_L4_ECHO_REPLY && !(pkt->tcp_flags & MK_TCP_RST);
+}
+
+static __always_inline int open_session(struct __sk_buff *skb, struct chain_ctx *ctx,
+					const struct packet *pkt)
+{
+	ctx->opens = CHAIN_OPENS_OWN;
+	ctx->reverse_flags = 0;
+	return chain_next(skb, ctx, pkt, MK_PROG_OPEN);
+}
+
 static __always_inline int to_cluster(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      struct packet *pkt, const struct mk_cluster *cluster,
 				      struct next_frame *next)
@@ -225,6 +246,8 @@ int cluster_out(struct __sk_buff *skb)
 		return drop(skb, ctx.hook, MK_DROP_PEER_UNKNOWN, &pkt.tuple);
 	if (!may_leave(&ctx, &pkt))
 		return drop(skb, ctx.hook, MK_DROP_PEER_SOURCE, &pkt.tuple);
+	if (needs_session(&ctx, &pkt, cluster))
+		return open_session(skb, &ctx, &pkt);
 	return to_cluster(skb, &ctx, &pkt, cluster, &next);
 }
 

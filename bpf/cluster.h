@@ -55,19 +55,6 @@ static __always_inline int cluster_is_denied(const struct __sk_buff *skb,
 	       is_addr(dest, mk_node_gateway()) || is_addr(dest, mk_node_vpod());
 }
 
-/* Does a pod's flow need a session because the other cluster may not open one? The answers are then
- * known. A packet that is no beginning of a flow counts as well: the flow may be older. */
-static __always_inline int cluster_needs_session(const struct packet *pkt)
-{
-	const struct mk_cluster *cluster;
-
-	if (!may_be_view(&pkt->tuple.daddr) || pkt->l4 == MK_L4_OTHER ||
-	    pkt->l4 == MK_L4_ECHO_REPLY || pkt->tcp_flags & MK_TCP_RST)
-		return 0;
-	cluster = cluster_of_view(&pkt->tuple.daddr);
-	return cluster && !(cluster->flags & MK_CLUSTER_ACCESS_PODS);
-}
-
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 /* The clusters that a frame at mkpeer names. */

@@ -69,7 +69,6 @@ static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *p
  * - The host forwards the flow for another network (a port mapping, containers). The state is in
  *   the host's stack, so the answers have to pass it again.
  * - Another node's host has sent it (is_of_node()).
- * - A pod opens a flow to a cluster that may open none itself.
  * - A pod's flow has, or may get, the same answers as a Service's flow.
  * - The host's own flow has the same answers as a Service's flow. Later flows need no check here,
  *   because masquerade_host() gives Services' flows other ports. */
@@ -78,7 +77,7 @@ static __always_inline int needs_session(const struct chain_ctx *ctx, const stru
 	if (ctx->hook == MK_HOOK_OVERLAY || ctx->reverse_flags & MK_SESSION_VIA_HOST)
 		return ctx->reverse_flags;
 	if (ctx->hook == MK_HOOK_POD)
-		return pods_flow_needs_session(pkt) || cluster_needs_session(pkt);
+		return pods_flow_needs_session(pkt);
 	if (ctx->hook == MK_HOOK_CLUSTER)
 		return 0;
 	return is_first_of_tcp(pkt) && session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
