@@ -75,11 +75,13 @@ direct()
 	peer east west 240.1.0.0/16 "${2:-Pods}"
 }
 
-through_hub()
+# with MORE: of the ClusterPeers of west and east
+with()
 {
-	peer west east 240.1.0.0/16 Pods "via: hub"
-	peer east west 240.1.0.0/16 Pods "via: hub"
+	peer west east 240.1.0.0/16 Pods "$1"
+	peer east west 240.1.0.0/16 Pods "$1"
 }
+through_hub() { with "via: hub"; }
 
 states() { of "$1" on "$2" "$MK_BIN" peers -o json | jq -r '.[] | "\(.name) \(.path) \(.state)"' | sort | paste -sd,; }
 # peers_are OF NODE WANTED
@@ -133,7 +135,6 @@ unknown_views_go_nowhere()
 	before=$(dropped west node1 NO_ROUTE)
 	no_answer west a tcp "$A"
 	(($(dropped west node1 NO_ROUTE) > before))
-	expect_match "route of the pool" "unreachable|blackhole|prohibit|mkhost0" "$(of west on node1 command ip "-$FAMILY" route get "$A" 2>&1 || true)"
 }
 
 publish_connects()
@@ -166,7 +167,6 @@ hosts_and_services_stay_closed()
 	before=$(dropped east node1 PEER_DENIED)
 	no_answer west a tcp "$(in_family 240.1.1.254)" # the gateway of node1
 	(($(dropped east node1 PEER_DENIED) > before))
-	before=$(dropped west node1 PEER_SOURCE)
 	expect_failure of west on node1 ping -c 1 -W 1 "$A"
 }
 
@@ -220,10 +220,25 @@ nothing_is_lost()
 	wait_for 10 have_ended datagrams "$TMP"/load.*
 	for name in west east; do
 		cat "$TMP/load.$name"
-		expect_match "load of $name" "^connections [0-9]+ broken 0" "$(grep ^connections "$TMP/load.$name")"
+		expect_eq "broken connections of $name" 0 "$(grep -c ^broken "$TMP/load.$name")"
+		expect_match "exchanges of $name" "exchanges [1-9]" "$(tail -n 2 "$TMP/load.$name")"
 	done
 }
 
+# A packet that is too big for the peer gets an error that names its MTU, and TCP adapts to it.
+peer_mtu()
+{
+	local out
+	with "mtu: 1300"
+	wait_for 10 too_big_is 1300
+	answers west a "$A" "$A"
+	direct
+	out=$(of west on a ping -c 1 -W 5 -M do -s 1350 "$A") || {
+		echo "$out"
+		return 1
+	}
+}
+too_big_is() { of west on a ping -c 1 -W 1 -M do -s 1350 "$A" 2>&1 | grep -E "mtu ?= ?$1|mtu=$1"; }
 hub_carries()
 {
 	local before
@@ -292,8 +307,8 @@ mkpeer_is_repaired()
 {
 	NODES_OF_OTHERS=$(fdb)
 	((NODES_OF_OTHERS >= 3)) # of east and hub
-	repaired command ip link del mkpeer
-	repaired command ip link set mkpeer down
+	repaired ip link del mkpeer
+	repaired ip link set mkpeer down
 	repaired sh -c 'bridge fdb show dev mkpeer | while read -r mac _; do bridge fdb del "$mac" dev mkpeer; done'
 	repaired tc filter del dev mkpeer ingress
 }
@@ -322,7 +337,7 @@ name_goes()
 {
 	of west lab agent stop node1
 	MK_LAB=$BASE-west MK_AGENT_FLAGS="" lab agent start node1
-	expect_failure of west on node1 command ip link show mkpeer
+	expect_failure of west on node1 ip link show mkpeer
 	expect_match "peers" "clusterName" "$(of west on node1 "$MK_BIN" peers 2>&1 || true)"
 	of west lab agent stop node1
 	of west lab agent start node1
@@ -352,6 +367,7 @@ check "the hub is a cluster as the others" with_the_hub
 check "only pods are open to peers, and only pods reach views" hosts_and_services_stay_closed
 check "policies name views" policies_name_views
 check "access: None refuses flows of the peer, and answers come" access_is_one_way
+check "a peer has an MTU of its own" peer_mtu
 check "through a hub, pods have the same views" hub_carries
 check "a path changes under load, and no connection breaks" path_changes_under_load
 check "a hub relays only what it is told to" hub_that_does_not_relay
