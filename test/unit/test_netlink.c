@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -578,6 +579,7 @@ START_TEST(test_neigh)
 	ck_assert(mk_ip_equal(&seen.ip, &ip));
 	ck_assert_mem_eq(&seen.mac, &next, sizeof(next));
 	ck_assert(seen.permanent);
+	ck_assert_int_eq(system("ip -6 neigh show | grep PERMANENT | grep -qv router"), 1 << 8);
 	ck_ok(mk_nl_neigh_delete(nl, ifindex, &ip, &err));
 	ck_ok(mk_nl_neigh_delete(nl, ifindex, &ip, &err));
 	seen.count = 0;

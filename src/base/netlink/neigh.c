@@ -35,12 +35,15 @@ static int change_neigh(struct mk_nl *nl, int type, const struct ndmsg *header,
 		       header->ndm_ifindex);
 }
 
+/* All of them are next hops. Of an IPv6 neighbour that is no router, Linux forgets what ICMP errors
+ * said about the MTU of ways through it, each time that it collects old routes (30 s). */
 static struct ndmsg neigh_header(int ifindex, const struct mk_ip *ip)
 {
 	return (struct ndmsg){
 		.ndm_family = (uint8_t)ip->family,
 		.ndm_ifindex = ifindex,
 		.ndm_state = NUD_PERMANENT,
+		.ndm_flags = ip->family == AF_INET6 ? NTF_ROUTER : 0,
 		.ndm_type = RTN_UNICAST,
 	};
 }
