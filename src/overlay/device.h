@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/overlay/device.h - the interfaces that the datapath needs on a node: the overlay's VXLAN
- * device, those of chains and of other clusters, and the host veth pair. A correct device keeps its ifindex. */
+ * device, those of chains and of other clusters, and the host veth pair. A correct device keeps its
+ * ifindex. */
 #ifndef MK_OVERLAY_DEVICE_H
 #define MK_OVERLAY_DEVICE_H
 
@@ -56,7 +57,8 @@ struct mk_devices {
 
 /* Create or correct the devices. They have one address of each family of wanted->addresses, and
  * keep those of a family without. An IPv6 address is deprecated: the host's own packets have it
- * only if a route names it. The devices of chains and of other clusters have no address: only programs send by them.
+ * only if a route names it. The devices of chains and of other clusters have no address: only
+ * programs send by them.
  *
  * A VXLAN device or veth pair of that name with other properties is replaced. The log names
  * replaced and corrected devices, and those of @devices that are missing. Returns how many of them

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* FDB and neighbour entries of the overlay's VXLAN device, the same FDB entries of the chains' device,
- * and the FDB entries of the device to other clusters. All of them are ours, since the devices are.
- * They change only with nodes, so rarely that the kernel is asked each time. */
+/* FDB and neighbour entries of the overlay's VXLAN device, the same FDB entries of the chains'
+ * device, and the FDB entries of the device to other clusters. All of them are ours, since the
+ * devices are. They change only with nodes, so rarely that the kernel is asked each time. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -72,8 +72,8 @@ const struct mk_overlay_repairs *mk_overlay_repairs(const struct mk_overlay *ove
 mk_must_check int mk_overlay_sync(struct mk_overlay *overlay, bool complete, unsigned int *changes,
 				  struct mk_error *err);
 
-/* `monokube cleanup`: remove our routes, those of the @vxlan_count @vxlan_names that are VXLAN devices,
- * and the host veth pair. Adds to *@removed. */
+/* `monokube cleanup`: remove our routes, those of the @vxlan_count @vxlan_names that are VXLAN
+ * devices, and the host veth pair. Adds to *@removed. */
 mk_must_check int mk_overlay_remove(struct mk_nl *nl, const char *const *vxlan_names,
 				    size_t vxlan_count, unsigned int *removed,
 				    struct mk_error *err);

@@ -257,7 +257,7 @@ START_TEST(test_next_agent)
 }
 END_TEST
 
-/* A node that appears twice has one entry, without changes at each sync; no node at all has none. */
+/* A node that appears twice has one entry, without changes at each sync. */
 START_TEST(test_same_node_twice)
 {
 	const struct mk_clusters_fdb twice[] = { rows[0], rows[0], rows[1] };

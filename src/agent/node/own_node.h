@@ -104,7 +104,7 @@ mk_must_check int mk_own_node_check_sysctls(const struct mk_own_node *node, stru
 /* Read what the last run stored. */
 void mk_own_node_recall(struct mk_own_node *node);
 
-/* The number of this cluster: setting clusterId, or computed from clusterName; 0: it has no name. */
+/* The number of this cluster: clusterId, or computed from clusterName; 0: it has no name. */
 uint32_t mk_own_cluster_number(const struct mk_config *config);
 /* Set the routes to the views of other clusters, and take over @routes. The next reconcile writes
  * them. */

@@ -128,8 +128,8 @@ void trace_tell_chains(struct mk_trace_story *story, const struct mk_tuple *key,
  * is what the programs made. */
 void trace_tell_peer(struct mk_trace_story *story, const struct mk_tuple *tuple,
 		     const struct mk_trace_frame *frame);
-/* Make the frame that the peer with the view @request->tuple.saddr sends, and name the peer in @who of
- * MK_VIEW_WHO_BYTES. */
+/* Make the frame that the peer with the view @request->tuple.saddr sends, and name the peer in
+ * @who of MK_VIEW_WHO_BYTES. */
 mk_must_check int trace_peer_frame(const struct mk_view *view,
 				   const struct mk_trace_request *request,
 				   struct mk_trace_frame *frame, char *who, struct mk_error *err);
