@@ -255,8 +255,7 @@ static int walk(struct mk_trace_story *story, struct mk_error *err)
 	static int (*const from[])(struct mk_trace_story *, struct mk_error *) = {
 		[MK_TRACE_POD] = from_pod,	   [MK_TRACE_END] = from_end,
 		[MK_TRACE_HOST] = from_host,	   [MK_TRACE_OTHER_NODE] = from_other_node,
-		[MK_TRACE_OUTSIDE] = from_outside,
-		[MK_TRACE_PEER] = from_peer,
+		[MK_TRACE_OUTSIDE] = from_outside, [MK_TRACE_PEER] = from_peer,
 	};
 	int ret = from[story->request->place](story, err);
 
