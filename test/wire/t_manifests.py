@@ -546,12 +546,19 @@ def kubectl_takes_chains():
 
 
 def kubectl_takes_peers():
-    """kubectl applies the resources of other clusters and an object of each"""
+    """kubectl applies the resources of other clusters and an object of each; a wrong one and an unknown field are refused"""
     kubectl = kubectl_of(Server(recorded=False))
     expect("resources", [x.split()[1] for x in kubectl("apply", "-f", PEERS)], ["created"] * len(read(PEERS)))
     for kind in GOOD:
         kubectl("apply", "-f", "-", stdin=yaml.dump(of_peers(kind)))
     kubectl("apply", "-f", "-", stdin=yaml.dump(of_peers("ClusterPeer", called="north", access=None)))
+    for wrong, why in ((of_peers("ClusterPeer", mtu=1), "mtu is 0, or at least 1280"), (of_peers("ClusterPeer", secretName="a"), "secretName")):
+        try:
+            kubectl("apply", "-f", "-", stdin=yaml.dump(wrong))
+        except Wrong as refused:
+            expect("%s in %s" % (why, refused), why in str(refused), True)
+        else:
+            raise Wrong("%s is taken" % wrong["spec"])
     expect("default", kubectl("get", "clusterpeers", "north", "-o", "jsonpath={.spec.access}"), ["None"])
 
 

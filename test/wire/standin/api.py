@@ -255,7 +255,7 @@ class Api:
             found = json.loads(exchange.body)
         except ValueError as e:
             raise Status(400, "BadRequest", "the object provided is unrecognized: %s" % e) from None
-        known = schema.of_kinds().get(found.get("kind"))
+        known = next((of for plural, of in schema.of_plurals().items() if "/" + plural in exchange.path), None)  # a patch has no kind
         if exchange.query.get("fieldValidation") == "Strict" and known:
             if fields := schema.unknown(found, known):
                 raise Status(400, "BadRequest", "strict decoding error: " + ", ".join('unknown field "%s"' % x[1:] for x in fields))

@@ -12,14 +12,24 @@ TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean"
 
 
 @functools.lru_cache(None)
-def of_kinds():
-    """The schemas of manifests/, by kind."""
-    found = {}
+def resources():
+    """The names and schemas of manifests/."""
+    found = []
     for path in MANIFESTS:
         with open(path) as f:
-            found.update({o["spec"]["names"]["kind"]: o["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-                          for o in yaml.safe_load_all(f) if o["kind"] == "CustomResourceDefinition"})
+            found += [(o["spec"]["names"], o["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+                      for o in yaml.safe_load_all(f) if o["kind"] == "CustomResourceDefinition"]
     return found
+
+
+@functools.lru_cache(None)
+def of_kinds():
+    return {names["kind"]: schema for names, schema in resources()}
+
+
+@functools.lru_cache(None)
+def of_plurals():
+    return {names["plural"]: schema for names, schema in resources()}
 
 
 def of_chains():
