@@ -35,8 +35,8 @@ static int change_neigh(struct mk_nl *nl, int type, const struct ndmsg *header,
 		       header->ndm_ifindex);
 }
 
-/* Each neighbour is a next hop. If an IPv6 next hop is no router, Linux forgets the MTU that an ICMP
- * error gave for a way through it, each time that it collects old routes (30 s). */
+/* Each neighbour is a next hop. If an IPv6 next hop is no router, Linux forgets the MTU that an
+ * ICMP error gave for a way through it, each time that it collects old routes (30 s). */
 static struct ndmsg neigh_header(int ifindex, const struct mk_ip *ip)
 {
 	return (struct ndmsg){

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "cli/inspect/peers.h"
+#include "cli/inspect/view_internal.h"
 #include "cli/print.h"
 
 #define EXIT_UNUSABLE 1
@@ -158,7 +159,7 @@ static int show(const struct mk_views *views, const struct mk_cli_options *optio
 		return mk_error_set(
 			err, ENOENT,
 			"this cluster has no name, so it has no peers: set clusterName in the ConfigMap, and restart the agents");
-	ret = mk_peer_names_read(options->state_dir, &names, err); /* an error names the file */
+	ret = peer_names_read(options->state_dir, &names, err); /* an error names the file */
 	for (size_t i = 0; ret == 0 && i < views->count; i++)
 		ret = mk_cli_peers_open(&all.of[all.count++], &views->list[i], err);
 	ret = ret ?: add_peers(list, &all, options->words[0], err);

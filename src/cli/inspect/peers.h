@@ -19,9 +19,6 @@ mk_must_check int mk_cli_peers_open(struct mk_cli_peers *peers, const struct mk_
 void mk_cli_peers_close(struct mk_cli_peers *peers);
 #define cleanup_cli_peers __attribute__((cleanup(mk_cli_peers_close)))
 
-/* Read the names of peers into *@names, which the caller puts; NULL: there is no file. */
-mk_must_check int mk_peer_names_read(const char *state_dir, json_object **names,
-				     struct mk_error *err);
 /* Return the file's entry of the ClusterPeer at @index, by name; NULL: the end. */
 json_object *mk_peer_at(const struct mk_view *view, size_t index);
 /* Bytes of a cluster's name. */

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/state_file.h"
 #include "cli/inspect/peers.h"
+#include "cli/inspect/view_internal.h"
 #include "clusters/clusters.h"
 
 static bool is_of_version(json_object *names)
@@ -17,7 +18,7 @@ static bool is_of_version(json_object *names)
 	       json_object_get_int(version) == MK_CLUSTER_NAMES_VERSION;
 }
 
-int mk_peer_names_read(const char *state_dir, json_object **names, struct mk_error *err)
+int peer_names_read(const char *state_dir, json_object **names, struct mk_error *err)
 {
 	cleanup_free char *text = NULL;
 	int ret;

@@ -124,7 +124,7 @@ int view_open(struct mk_view *view, const struct mk_cli_options *options, size_t
 	view->loaded = ret == 0;
 	ret = ret ?: mk_names_read(view->state_dir, mk_node_family(&view->node), &view->names, err);
 	ret = ret ?: mk_node_names_read(view->state_dir, &view->node_names, err);
-	if (ret == 0 && mk_peer_names_read(view->state_dir, &view->peer_names, NULL) < 0)
+	if (ret == 0 && peer_names_read(view->state_dir, &view->peer_names, NULL) < 0)
 		view->peer_names = NULL;
 	return ret < 0 ? ret : read_pods(view, options, err);
 }

@@ -14,6 +14,9 @@ mk_must_check int view_open(struct mk_view *view, const struct mk_cli_options *o
 			    size_t index, struct mk_error *err);
 void view_release(struct mk_view *view);
 
+/* Read the names of peers into *@names, which the caller puts; NULL: there is no file. */
+mk_must_check int peer_names_read(const char *state_dir, json_object **names, struct mk_error *err);
+
 const struct mk_view_pod *view_pod_of_device(const struct mk_view *view, uint32_t ifindex);
 
 /* Describe @addr in @buf, MK_VIEW_WHO_BYTES long: "pod default/web", "this host"; "": an address
