@@ -3,8 +3,6 @@
 #ifndef MK_CLI_INSPECT_VIEW_INTERNAL_H
 #define MK_CLI_INSPECT_VIEW_INTERNAL_H
 
-#include <json-c/json.h>
-
 #include "cli/inspect/chains.h"
 #include "cli/inspect/policy.h"
 #include "cli/inspect/view.h"
@@ -64,8 +62,5 @@ mk_must_check int events_follow(const struct mk_cli_options *options,
 				struct mk_monitor_source *sources, size_t count,
 				struct mk_monitor_reader *reader, struct mk_error *err);
 void events_stop(void);
-
-/* peers_view.c: read the names of peers into *@names, which the caller puts; NULL: no file. */
-mk_must_check int peer_names_read(const char *state_dir, json_object **names, struct mk_error *err);
 
 #endif
