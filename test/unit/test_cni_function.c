@@ -393,7 +393,7 @@ START_TEST(test_routed_ipv6)
 	inside("a", "ip -6 addr show inside | grep 'inet6 fe80::4d01/126'");
 	inside("a", "sh -c 'test $(ip -6 addr show inside | grep -c inet6) = 1'");
 	inside("a",
-	       "ip -6 neigh show dev outside | grep 'fe80::4d06 lladdr 06:4d:03:01:00:01 PERMANENT'");
+	       "ip -6 neigh show dev outside | grep 'fe80::4d06 lladdr 06:4d:03:01:00:01 router PERMANENT'");
 	inside("a",
 	       "ip route get 2001:db8::7 from 2001:db8:1::1 iif inside | grep 'via fe80::4d06 dev outside'");
 	inside("a",
@@ -418,7 +418,7 @@ START_TEST(test_end_ipv6)
 	inside("a", "ip -6 addr show end | grep 'inet6 fd00:9::1/128 .*nodad'");
 	inside("a", "sh -c 'test $(ip -6 addr show end | grep -c inet6) = 1'");
 	inside("a",
-	       "ip -6 neigh show dev end | grep 'fe80::4d02 lladdr 06:4d:05:00:00:01 PERMANENT'");
+	       "ip -6 neigh show dev end | grep 'fe80::4d02 lladdr 06:4d:05:00:00:01 router PERMANENT'");
 	inside("a", "ip route get fd00:9::2 | grep 'via fe80::4d02 dev end .*src fd00:9::1'");
 	inside("a", "ip route get fd00:a::9 | grep 'via fe80::4d02 dev end .*src fd00:9::1'");
 	inside("a", "ip route get 2001:db8::7 | grep 'dev eth0 .*src fd00:10:244:1::'");
