@@ -18,9 +18,9 @@
 #define MK_CLUSTER_NUMBER_MAX 0xffffffU /* a number has 24 bits; 0 is none */
 
 enum mk_cluster_flags {
-	MK_CLUSTER_ACCESS_PODS = 1
-				 << 0, /* access: Pods. It may open flows to pods of this cluster */
-	MK_CLUSTER_RELAYED = 1 << 1, /* relay: true. This cluster carries its packets to others */
+	/* access: Pods. The other cluster may open flows to pods of this one. */
+	MK_CLUSTER_ACCESS_PODS = 1 << 0,
+	MK_CLUSTER_RELAYED = 1 << 1, /* relay: true. This cluster carries its packets to others. */
 };
 
 /* Map clusters, a hash by __u32, the cluster's number. The agent writes it, programs read it. */
@@ -30,8 +30,8 @@ struct mk_cluster {
 	__u32 via; /* the cluster whose nodes get its packets: its own number, or a hub's */
 	__u32 hop_count; /* entries of map cluster_nodes with MK_CLUSTER_BY_INDEX; 0: no node known */
 	__u16 mtu_bytes; /* of packets to it */
-	/* The low bits of an address that a node of it has to itself (24 of 10.244.1.0/24 leave 8);
-	 * 0: its nodes do not all have pod CIDRs of one size, or it is reached by a hub. */
+	/* The low bits of an address behind a node's pod CIDR: 8 for 10.244.1.0/24. 0: its nodes do
+	 * not all have pod CIDRs of one size, or it is reached by a hub. */
 	__u8 host_bits;
 	__u8 flags; /* enum mk_cluster_flags */
 };

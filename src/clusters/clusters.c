@@ -284,7 +284,7 @@ static int add_clusters(struct clusters_work *work)
 	return 0;
 }
 
-/* What is wrong with the nodes matters only if all else is well. */
+/* A fault of the nodes is reported only if the peer has no other fault. */
 static int judge(struct clusters_peer *at)
 {
 	const struct clusters_peer *carrier = at->carrier;

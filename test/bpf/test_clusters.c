@@ -238,7 +238,7 @@ START_TEST(test_out_without_node)
 }
 END_TEST
 
-/* The pod is told by its gateway, about the packet as it was sent. */
+/* The gateway sends the error to the pod. The error quotes the packet as the pod sent it. */
 START_TEST(test_out_too_big)
 {
 	const struct frame_options fits = { .packet_bytes = 1450, .fragment = DF };

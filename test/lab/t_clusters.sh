@@ -376,7 +376,7 @@ check "access: None refuses flows of the peer, and answers come" access_is_one_w
 check "a peer has an MTU of its own" peer_mtu
 check "through a hub, pods have the same views" hub_carries
 check "a path changes under load, and no connection breaks" path_changes_under_load
-check "a hub relays only what it is told to" hub_that_does_not_relay
+check "a hub without relay carries no packets between its peers" hub_that_does_not_relay
 check "agents are dead, and traffic goes on" agents_are_dead
 check "mkpeer, its FDB and its program are repaired" mkpeer_is_repaired
 check "tools name peers" tools_name_peers

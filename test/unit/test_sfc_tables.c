@@ -889,7 +889,7 @@ START_TEST(test_end_flows_pin_repair)
 }
 END_TEST
 
-/* What cannot be pinned is said, and does not keep other entries from repair. */
+/* The log names a map that cannot be pinned. Other entries are repaired all the same. */
 START_TEST(test_end_flows_pin_stuck)
 {
 	char path[64];

@@ -50,7 +50,7 @@ void mk_model_each_cluster_peer(const struct mk_model *model,
 void mk_model_each_published_node(const struct mk_model *model,
 				  void (*visit)(void *ctx, const struct mk_published_node *node),
 				  void *ctx);
-/* What the cluster @name has published, in MK_PEERS_NAMESPACE; NULL: nothing. */
+/* Return the PublishedCluster @name of MK_PEERS_NAMESPACE; NULL: there is none. */
 const struct mk_published_cluster *mk_model_published_cluster(const struct mk_model *model,
 							      const char *name);
 

@@ -230,7 +230,7 @@ int ends_audit(struct mk_sfc_sync *sync, struct mk_error *err)
 
 /* ---- flows ----------------------------------------------------------------------------------- */
 
-/* What one turn of the loop reads, in less than 0.5 ms; in about 1 ms if all flows are idle. */
+/* One turn of the loop reads so many flows: less than 0.5 ms, about 1 ms if all are idle. */
 #define BATCH 1024
 struct batch {
 	struct mk_tuple keys[BATCH];

@@ -55,7 +55,7 @@ struct ends_sweep {
 	uint32_t count; /* of this chain */
 };
 
-/* What a pass over sessions, paths and flows has met. */
+/* The chains and replicas that a pass over sessions, paths and flows has found in use. */
 struct sfc_seen {
 	struct mk_sfc_named named;
 	uint32_t entries[MK_SFC_REPLICAS]; /* of sessions through a replica */
