@@ -157,11 +157,13 @@ static __always_inline int may_unpack(struct __sk_buff *skb, __u32 l4_off, int i
 /* May this host unpack the carrier @pkt? Later fragments pass, because the first one is checked. */
 static __always_inline int is_nodes_carrier(struct __sk_buff *skb, const struct packet *pkt)
 {
-	const struct carrier_sender sender = { far_addr(&pkt->tuple.saddr),
-					       bpf_map_lookup_elem(&peers, &pkt->tuple.saddr) };
+	struct carrier_sender sender;
 
-	return pkt->fragment == MK_LATER_FRAGMENT ||
-	       may_unpack(skb, pkt->l4_off, pkt->fragment, &sender);
+	if (pkt->fragment == MK_LATER_FRAGMENT)
+		return 1;
+	sender.addr = far_addr(&pkt->tuple.saddr);
+	sender.peer = bpf_map_lookup_elem(&peers, &pkt->tuple.saddr);
+	return may_unpack(skb, pkt->l4_off, pkt->fragment, &sender);
 }
 
 /* ---- over the other family ------------------------------------------------------------------- */
