@@ -685,7 +685,7 @@ START_TEST(test_transit_errors)
 	static const struct frame_options rows[] = { { .payload_bytes = 20, .ttl = 1 },
 						     { .packet_bytes = 1451, .fragment = DF } };
 	static const char *const types[] = { "11/0", "3/4" };
-	struct frame in = peers_frame(PEER_NORTH, PEER_EAST, "udp " THERE ":40000 > " POD ":53",
+	struct frame in = peers_frame(PEER_NORTH, PEER_EAST, "udp " POD ":40000 > " THERE ":53",
 				      &rows[_i]),
 		     own = frame_make("udp " POD ":40000 > 10.96.0.10:53", &datagram), out;
 	char seen[128];
@@ -697,7 +697,7 @@ START_TEST(test_transit_errors)
 	fixture_expect("a session of this cluster", MK_HOOK_POD, &own, TO_POD, NULL);
 	out = fixture_expect("told", MK_HOOK_CLUSTER, &in, TO_CLUSTER, NULL);
 	snprintf(seen, sizeof(seen),
-		 "icmp-error " POD " > " THERE " %s [udp " THERE ":40000 > " POD ":53]", types[_i]);
+		 "icmp-error " THERE " > " POD " %s [udp " POD ":40000 > " THERE ":53]", types[_i]);
 	ck_assert_str_eq(frame_flow(&out), seen);
 	ck_assert_str_eq(peers_shown(&out), "200 > 11259375 hop 7");
 }
