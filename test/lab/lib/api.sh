@@ -35,7 +35,7 @@ api_launch()
 	(
 		close_inherited
 		exec setsid nsenter --net="/run/netns/$(netns_of api)" -- "$API_SERVER" --dir "$dir" \
-			--address "$API_ADDR" --port "$API_PORT" --name named --name '*.monokube.test' "${load[@]}"
+			--address "$API_ADDR" --port "$API_PORT" --name named --name '*.monokube.test' --token "$LAB-reader" "${load[@]}"
 	) </dev/null >>"$dir/log" 2>&1 &
 	record_pid "$!" "$dir/pid"
 	disown

@@ -9,8 +9,10 @@ cni_conflist()
 	local node=$1 file
 	file=$(find "$LAB_DIR/nodes/$node/cni-conf/net.d" -name '*.conflist' 2>/dev/null | sort | head -n 1)
 	[[ -n $file ]] || die "no CNI configuration in /etc/cni/net.d of $node; has its agent ever run?"
-	jq -c . "$file"
+	cat "$file"
 }
+
+cni_types() { jq -r '.plugins[].type' <<<"$1"; }
 
 # Print the configuration of plugin $2 of list $1. Declared capabilities are filled from the pod's
 # ($3), and the previous result ($4, may be empty) is added. If the list has several versions, it
@@ -47,10 +49,11 @@ cni_call()
 # on standard error.
 cni_add()
 {
-	local list=$5 result='' config type index count
-	count=$(jq '.plugins | length' <<<"$list")
-	for ((index = 0; index < count; index++)); do
-		type=$(jq -r ".plugins[$index].type" <<<"$list")
+	local list=$5 result='' config types type index
+	types=$(cni_types "$list")
+	mapfile -t types <<<"$types"
+	for index in "${!types[@]}"; do
+		type=${types[index]}
 		config=$(cni_plugin_config "$list" "$index" "$6" "$result")
 		if ! result=$(cni_call "$1" ADD "$2" "$3" "$4" "$type" <<<"$config"); then
 			echo "lab: ADD of plugin '$type' on $1 failed: $(jq -r '[.msg, .details] | join(": ")' \
@@ -64,9 +67,11 @@ cni_add()
 # cni_del NODE ID NETNS POD LIST ARGS RESULT: all plugins, even if one fails.
 cni_del()
 {
-	local list=$5 config type index answer status=0
-	for ((index = $(jq '.plugins | length' <<<"$list") - 1; index >= 0; index--)); do
-		type=$(jq -r ".plugins[$index].type" <<<"$list")
+	local list=$5 config types type index answer status=0
+	types=$(cni_types "$list")
+	mapfile -t types <<<"$types"
+	for ((index = ${#types[@]} - 1; index >= 0; index--)); do
+		type=${types[index]}
 		config=$(cni_plugin_config "$list" "$index" "$6" "$7")
 		answer=$(cni_call "$1" DEL "$2" "$3" "$4" "$type" <<<"$config") || {
 			echo "lab: DEL of plugin '$type' on $1 failed: $answer" >&2

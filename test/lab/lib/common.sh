@@ -8,7 +8,8 @@
 
 LAB_FAMILY=${MK_LAB_FAMILY:-4} # 4, 6: a cluster of IPv6 alone, 46 or 64: both, the primary one first
 LAB_PRIMARY=${LAB_FAMILY:0:1}
-UNDERLAY_AUTO=$([[ $LAB_FAMILY == *4* ]] && echo 4 || echo 6) # underlayFamily auto
+UNDERLAY_AUTO=6 # underlayFamily auto
+[[ $LAB_FAMILY != *4* ]] || UNDERLAY_AUTO=4
 # 4 with family 6: nodes also have IPv4 addresses, for the overlay
 LAB_UNDERLAY=${MK_LAB_UNDERLAY:-$UNDERLAY_AUTO}
 API_PORT=6443
@@ -18,7 +19,11 @@ declare -A CLUSTER_OF=([4]=10.244.0.0/16 [6]=fd00:10:244::/48)
 declare -A VTEPS_OF=([4]=10.18.0.0/16 [6]=fd4d:4b00:12::/64)
 
 # families: of the cluster, the primary one first; node_families: those of the nodes' addresses
-families() { fold -w 1 <<<"$LAB_FAMILY"; }
+families()
+{
+	echo "${LAB_FAMILY:0:1}"
+	((${#LAB_FAMILY} == 1)) || echo "${LAB_FAMILY:1:1}"
+}
 node_families() { families; [[ $LAB_FAMILY == *$LAB_UNDERLAY* ]] || echo "$LAB_UNDERLAY"; }
 
 # underlay_host FAMILY N [SITE]: an address of the nodes' network; node N has number 10+N. A lab
@@ -28,19 +33,16 @@ underlay_host()
 	local net=$((${3:-$LAB_SITE} ? 100 + ${3:-$LAB_SITE} : 99))
 	if [[ $1 == 6 ]]; then echo "fd00:$net::$2"; else echo "192.168.$net.$2"; fi
 }
-# in_order ARRAY: its values of the cluster's families, with a comma between two
+# in_order RESULT ARRAY: set RESULT to the values of the cluster's families, with a comma between two
 in_order()
 {
-	local -n _of=$1
-	local family list=''
-	for family in $(families); do
-		list+=,${_of[$family]}
-	done
-	echo "${list#,}"
+	local -n _result=$1 _of=$2
+	_result=${_of[${LAB_FAMILY:0:1}]}
+	((${#LAB_FAMILY} == 1)) || _result+=,${_of[${LAB_FAMILY:1:1}]}
 }
 WORLD_FAR_ADDR=${FAR_OF[$LAB_PRIMARY]}
-CLUSTER_CIDR=$(in_order CLUSTER_OF)
-VTEP_CIDR=$(in_order VTEPS_OF)
+in_order CLUSTER_CIDR CLUSTER_OF
+in_order VTEP_CIDR VTEPS_OF
 MAX_NODES=60
 MAX_SITE=9
 AGENT_READY_SECONDS=30
@@ -62,7 +64,7 @@ need_lab()
 
 need_root()
 {
-	[[ $(id -u) == 0 ]] || die "network namespaces need root; run it with sudo"
+	((EUID == 0)) || die "network namespaces need root; run it with sudo"
 }
 
 set_lab()
@@ -71,7 +73,9 @@ set_lab()
 		die "lab name '$1': expected at most 32 lower-case letters, digits and dashes"
 	LAB=$1
 	LAB_DIR=/run/mklab-$LAB
-	set_site "$(cat "$LAB_DIR/site" 2>/dev/null || echo 0)"
+	local site=0
+	[[ ! -e $LAB_DIR/site ]] || read -r site <"$LAB_DIR/site"
+	set_site "$site"
 }
 
 # set_site S: 0 is a lab without --site
@@ -82,6 +86,8 @@ set_site()
 	WORLD_ADDR=$(underlay_host "$LAB_PRIMARY" 200)
 	API_ADDR=$(underlay_host "$LAB_PRIMARY" 100)
 }
+
+set_site 0 # test/e2e has no labs, and their network
 
 netns_of() { echo "$LAB.$1"; }
 

@@ -3,37 +3,40 @@
 # test/lab/lib/pod.sh - pods: a network namespace, an address by CNI, labels and named ports.
 # pods/NAME.json is the lab's record of a pod, from the successful ADD to the DEL.
 
-# The options of `lab pod` as one JSON object: {namespace, labels, ports, args}.
+# The options of `lab pod` as one JSON object: {namespace, labels, ports, args}. Then, a line each:
+# what a runtime tells the plugins, and the namespace. Multus does not pass annotations on to the
+# cluster's network.
+# shellcheck disable=SC2016 # variables of jq
+POD_OPTIONS='
+def wrong($text): "lab: \($text)\n" | halt_error(1);
+def pair: index("=") as $at | {(.[:$at]): .[$at + 1:]};
+def mapping: . as $text | capture("^(\\[?(?<ip>[0-9a-f.:]+?)\\]?:)?(?<host>[0-9]+):(?<pod>[0-9]+)(/(?<proto>tcp|udp|sctp))?$")
+	// wrong("--host-port \u0027\($text)\u0027: expected [IP:]H:P[/udp|/sctp]") |
+	{hostIP: (.ip // ""), hostPort: (.host | tonumber), containerPort: (.pod | tonumber), protocol: (.proto // "tcp")};
+def limit: . as $text | capture("^(?<way>ingress|egress)=(?<rate>[0-9]+)$")
+	// wrong("--limit \u0027\($text)\u0027: expected ingress=RATE or egress=RATE, in bits per second") |
+	(if .way == "ingress" then "Ingress" else "Egress" end) as $way |
+	{($way + "Rate"): (.rate | tonumber), ($way + "Burst"): 4294967295};
+def of($what): $ARGS.positional[] | select(startswith($what + " ")) | .[($what | length) + 1:];
+{namespace: ([of("namespace")] | last // "default"),
+	labels: ([{app: ($name | sub("-[0-9]+$"; ""))}, (of("label") | pair)] | add),
+	ports: ([{http: 8080, dns: 5353}, (of("port") | pair | map_values(fromjson))] | add),
+	args: ({portMappings: [of("host-port") | mapping], bandwidth: ([of("limit") | limit] | add),
+		"io.kubernetes.cri.pod-annotations": ([of("annotation") | pair] | add)} | del(.[] | nulls))} |
+tojson, (.args | if ."io.kubernetes.cri.pod-annotations"."k8s.v1.cni.cncf.io/networks"
+	then del(."io.kubernetes.cri.pod-annotations") else . end | tojson), .namespace'
+
 pod_options()
 {
-	local name=$1 labels='{}' ports='{"http": 8080, "dns": 5353}' mappings='[]' limits='{}' namespace=default
-	local annotations='{}'
+	local name=$1 options=()
 	shift
-	labels=$(jq -cn --arg app "$(sed -E 's/-[0-9]+$//' <<<"$name")" '{app: $app}')
 	while (($#)); do
 		[[ $# -ge 2 && ($2 == *[=:]* || $1 == --namespace) ]] || die "option '$1': unknown, or without its value; see \`lab help\`"
-		case $1 in
-		--namespace) namespace=$2 ;;
-		--label) labels=$(jq -c --arg k "${2%%=*}" --arg v "${2#*=}" '.[$k] = $v' <<<"$labels") ;;
-		--port) ports=$(jq -c --arg k "${2%%=*}" --argjson v "${2#*=}" '.[$k] = $v' <<<"$ports") ;;
-		--host-port) mappings=$(jq -ce --arg m "$2" '. + [$m | capture(
-			"^(\\[?(?<ip>[0-9a-f.:]+?)\\]?:)?(?<host>[0-9]+):(?<pod>[0-9]+)(/(?<proto>tcp|udp|sctp))?$") |
-			{hostIP: (.ip // ""), hostPort: (.host | tonumber), containerPort: (.pod | tonumber),
-			 protocol: (.proto // "tcp")}]' <<<"$mappings") ||
-			die "--host-port '$2': expected [IP:]H:P[/udp|/sctp]" ;;
-		--annotation) annotations=$(jq -c --arg k "${2%%=*}" --arg v "${2#*=}" '.[$k] = $v' <<<"$annotations") ;;
-		--limit) limits=$(jq -ce --arg m "$2" '. as $all | $m | capture("^(?<way>ingress|egress)=(?<rate>[0-9]+)$") |
-			$all + (if .way == "ingress" then {IngressRate: (.rate | tonumber), IngressBurst: 4294967295}
-				else {EgressRate: (.rate | tonumber), EgressBurst: 4294967295} end)' <<<"$limits") ||
-			die "--limit '$2': expected ingress=RATE or egress=RATE, in bits per second" ;;
-		*) die "option '$1': unknown; see \`lab help\`" ;;
-		esac
+		[[ $1 == --@(namespace|label|port|host-port|annotation|limit) ]] || die "option '$1': unknown; see \`lab help\`"
+		options+=("${1#--} $2")
 		shift 2
 	done
-	jq -cn --argjson l "$labels" --argjson p "$ports" --argjson m "$mappings" --argjson b "$limits" \
-		--argjson a "$annotations" --arg ns "$namespace" \
-		'{namespace: $ns, labels: $l, ports: $p, args: ({portMappings: $m} + if $b == {} then {} else {bandwidth: $b} end
-			+ if $a == {} then {} else {"io.kubernetes.cri.pod-annotations": $a} end)}'
+	jq -rn --arg name "$name" "$POD_OPTIONS" --args "${options[@]}"
 }
 
 pod_record()
@@ -57,35 +60,34 @@ pod_bind()
 
 lab_pod()
 {
-	local node=$1 name=$2 options args list id uid netns pod result
+	local node=$1 name=$2 options list id uid netns pod result record
 	shift 2
 	need_node "$node"
 	[[ $name =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ && ! $name =~ ^(world|underlay|api)$ ]] && ! is_node "$name" ||
 		die "pod name '$name': expected lower-case letters, digits, dashes, and no name of a node"
 	is_pod "$name" && die "lab '$LAB' has a pod '$name' already, on $(pod_get "$name" .node)"
 	options=$(pod_options "$name" "$@")
+	mapfile -t options <<<"$options"
 	list=$(cni_conflist "$node")
 	id=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 	uid=$(cat /proc/sys/kernel/random/uuid)
-	pod=$(jq -r .namespace <<<"$options")/$name/$uid
-	pod_bind "$name" "$node" "$uid" "$options"
-	# Multus does not pass annotations on to the cluster's network
-	args=$(jq -c '.args | if ."io.kubernetes.cri.pod-annotations"."k8s.v1.cni.cncf.io/networks"
-		then del(."io.kubernetes.cri.pod-annotations") else . end' <<<"$options")
+	pod=${options[2]}/$name/$uid
+	pod_bind "$name" "$node" "$uid" "${options[0]}"
 	netns=$(netns_of "$name")
 	ip netns add "$netns"
 	ip -n "$netns" link set lo up
-	if ! result=$(cni_add "$node" "$id" "/run/netns/$netns" "$pod" "$list" "$args"); then
+	if ! result=$(cni_add "$node" "$id" "/run/netns/$netns" "$pod" "$list" "${options[1]}"); then
 		cni_del "$node" "$id" "/run/netns/$netns" "$pod" "$list" '{}' '' || true
 		netns_down "$netns"
 		rm -f "$LAB_DIR/bound/$name.json"
 		return 1
 	fi
-	pod_record "$name" "$node" "$id" "$list" "$options" "$result" "$uid" |
-		write_atomically "$LAB_DIR/pods/$name.json"
+	record=$(pod_record "$name" "$node" "$id" "$list" "${options[0]}" "$result" "$uid")
+	write_atomically "$LAB_DIR/pods/$name.json" <<<"$record"
 	rm -f "$LAB_DIR/bound/$name.json"
 	sync_objects
-	pod_get "$name" .ip
+	[[ $record =~ '"ip": "'([^\"]+) ]]
+	echo "${BASH_REMATCH[1]}"
 }
 
 lab_label()
@@ -110,14 +112,12 @@ lab_rm()
 {
 	local name=$1 record netns status=0
 	need_pod "$name"
-	record=$(<"$LAB_DIR/pods/$name.json")
+	mapfile -t record < <(jq -r '.node, .id, "\(.namespace)/\(.name)/\(.uid)", (.list, .args, .result | tojson)' \
+		"$LAB_DIR/pods/$name.json")
 	netns=$(netns_of "$name")
 	rm "$LAB_DIR/pods/$name.json"
 	sync_objects # traffic stops coming before the pod goes
-	cni_del "$(jq -r .node <<<"$record")" "$(jq -r .id <<<"$record")" "/run/netns/$netns" \
-		"$(jq -r '"\(.namespace)/\(.name)/\(.uid)"' <<<"$record")" \
-		"$(jq -c .list <<<"$record")" "$(jq -c .args <<<"$record")" "$(jq -c .result <<<"$record")" ||
-		status=1
+	cni_del "${record[@]:0:2}" "/run/netns/$netns" "${record[@]:2}" || status=1
 	netns_down "$netns"
 	return $status
 }

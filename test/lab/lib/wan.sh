@@ -20,12 +20,13 @@ wan_plug()
 	ip -n "$1" link set "$device" up
 }
 
-# wan_routes SITE...: by the router, the nodes of the lab reach the networks of these sites
+# wan_routes SITE...: by the router, the nodes and the API server of the lab reach the networks of these sites
 wan_routes()
 {
-	local node family site bits
-	for node in $(all_nodes); do
-		for family in $(node_families); do
+	local node family site bits api=''
+	! has_api || api=api
+	for node in $(all_nodes) $api; do
+		for family in $(if [[ $node == api ]]; then echo "$LAB_PRIMARY"; else node_families; fi); do
 			bits=$([[ $family == 6 ]] && echo 64 || echo 24)
 			for site in "$@"; do
 				[[ $site == "$LAB_SITE" ]] ||
