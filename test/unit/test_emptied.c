@@ -96,6 +96,21 @@ START_TEST(test_emptied)
 }
 END_TEST
 
+/* Who empties the table removes one entry after the other, and the agent looks meanwhile. */
+START_TEST(test_emptied_slowly)
+{
+	for (unsigned int n = 0; n <= MK_EMPTIED_SAMPLES; n++)
+		meet(n, OPEN);
+	pass_ended(0);
+	for (unsigned int n = 0; n < MK_EMPTIED_SAMPLES; n++)
+		remove_one(n);
+	ck_assert_msg(!mk_emptied_detect(&emptied, &sessions, 0), "one is there");
+	remove_one(MK_EMPTIED_SAMPLES);
+	ck_assert(mk_emptied_detect(&emptied, &sessions, 0));
+	ck_assert_msg(!mk_emptied_detect(&emptied, &sessions, 0), "said twice");
+}
+END_TEST
+
 /* A continuing connection returns to the emptied table as another session. */
 START_TEST(test_opened_anew)
 {
@@ -166,6 +181,7 @@ UNIT_SUITE("sample")
 	TCase *tc = unit_case(suite, "sample", setup, teardown);
 
 	tcase_add_test(tc, test_emptied);
+	tcase_add_test(tc, test_emptied_slowly);
 	tcase_add_test(tc, test_opened_anew);
 	tcase_add_loop_test(tc, test_removed_by_programs, 0, 2);
 	tcase_add_test(tc, test_removed_by_the_sweep);

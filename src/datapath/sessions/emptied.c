@@ -67,7 +67,10 @@ bool mk_emptied_detect(struct mk_emptied *emptied, const struct mk_table *sessio
 	for (unsigned int i = 0; i < emptied->asked_count; i++)
 		if (is_there(sessions, &emptied->asked[i]))
 			return false;
+	/* On an error, and while old entries are left, nothing is reported: who empties the table
+	 * may remove one entry after the other. */
+	if (mk_table_each(sessions, see_age, &search, NULL) < 0)
+		return false;
 	emptied->asked_count = 0;
-	/* on an error nothing is reported */
-	return mk_table_each(sessions, see_age, &search, NULL) >= 0;
+	return true;
 }
