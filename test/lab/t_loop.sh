@@ -23,7 +23,7 @@ end_all()
 }
 trap 'end_all; rm -rf "$TMP"; lab down >/dev/null 2>&1 || true' EXIT
 
-lives() { expect_eq "GET /livez" 200 "$(on node1 curl -s --noproxy '*' --max-time 1 -o /dev/null -w '%{http_code}' http://127.0.0.1:10256/livez)"; }
+lives() { expect_eq "GET /livez" 200 "$(on node1 curl -s --noproxy '*' --max-time 10 -o /dev/null -w '%{http_code}' http://127.0.0.1:10256/livez)"; }
 metric() { on node1 curl -s --noproxy '*' http://127.0.0.1:10249/metrics | awk -v name="$1" '$1 == name { print $2 }'; }
 
 # hold FILE HOW: another process, HOLDER, holds a lock of node1, LOCK_SH or LOCK_EX
@@ -99,7 +99,8 @@ addresses_with_lock()
 	rm "$CLUSTER_1/later.yaml"
 }
 
-# The agent's standard error becomes a pipe without a reader.
+# The agent's standard error becomes a pipe without a reader. It has room for a page: the lines of two
+# changes of 40 Services are more.
 log_into_pipe()
 {
 	local pid
@@ -108,6 +109,7 @@ log_into_pipe()
 	sleep 300 3<>"$TMP/log" &
 	HOLDERS+=("$!")
 	HOLDER=$!
+	expect_eq "bytes of the pipe" 4096 "$(shrink_pipe "$TMP/log")"
 	on node1 setsid "$(bin)" agent --node-name node1 --cluster-dir "$CLUSTER_1" \
 		--cluster-cidr 10.244.0.0/16 --vtep-cidr 10.18.0.0/16 --log-level debug 2>"$TMP/log" &
 	wait_for 20 lives
@@ -130,6 +132,7 @@ log_into_pipe()
 	rm "$CLUSTER_1"/n[0-9]*.yaml "$CLUSTER_1"/{last,gone}.yaml
 	lab agent start node1
 }
+shrink_pipe() { python3 -c 'import fcntl, os, sys; print(fcntl.fcntl(os.open(sys.argv[1], os.O_RDWR), 1031, 4096))' "$1"; } # F_SETPIPE_SZ
 is_gone() { [[ ! -e /proc/$1 ]]; }
 # Each change is a debug line.
 fills_the_pipe()
@@ -144,10 +147,11 @@ fills_the_pipe()
 	(($(metric monokube_log_lines_lost_total) > 0))
 }
 
-# During the whole start, which loads the programs: the verifier takes longer than some requests.
+# During the whole start, which loads the programs. How long that takes depends on the machine; that a
+# thread of its own does most of the work does not.
 start_is_watched()
 {
-	local start answers=0 loading=0
+	local start answers=0 pid loop all
 	lab agent stop node1
 	on node1 rm -rf /sys/fs/bpf/monokube
 	start=$(log_size)
@@ -155,12 +159,16 @@ start_is_watched()
 	until logged "$start" 'info ready' >/dev/null; do
 		lives
 		answers=$((answers + 1))
-		! logged "$start" 'programs are being loaded' >/dev/null || loading=$((loading + 1))
 	done
-	echo "# $answers answers, $loading of them since the load began" >&2
-	((loading >= 2))
-	expect_failure logged "$start" 'turn of the event loop took long.*part="(node|load)"'
+	pid=$(on node1 cat /var/lib/monokube/agent.lock)
+	loop=$(ticks "/proc/$pid/task/$pid/stat")
+	all=$(ticks "/proc/$pid/stat")
+	echo "# $answers answers; the loop's thread took $loop of $all ticks" >&2
+	logged "$start" 'programs are being loaded'
+	((loop * 2 < all))
 }
+# of a thread, or of a process with the threads that have ended
+ticks() { awk '{ print $14 + $15 }' "$1"; }
 
 # Also with the agent's few rights: it may not open a map by its id.
 restart_loads_nothing()

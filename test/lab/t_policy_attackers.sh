@@ -197,11 +197,16 @@ decoys()
 	filtered_by decoys "$1" "$2" -sS -p 8080,9090 -D "${ADDR[friend]},${ADDR[open]},ME"
 }
 
-# The friend finds what the policy allows it, and nothing more.
+# The friend finds what the policy allows it, and nothing more. nmap waits at most 0.3 s for an answer
+# with -T5: a server of a busy machine needs longer.
+PATIENT="--max-rtt-timeout 6s --initial-rtt-timeout 2s --min-rtt-timeout 2s --max-retries 3"
 friends_scan()
 {
-	nmap_at syn friend "${ADDR[$1]}" -sS -p 8080,9090
-	nmap_at udp friend "${ADDR[$1]}" -sU -p 5353,9090
+	# shellcheck disable=SC2086 # a list
+	start nmap_at syn friend "${ADDR[$1]}" -sS -p 8080,9090 $PATIENT
+	# shellcheck disable=SC2086 # a list
+	start nmap_at udp friend "${ADDR[$1]}" -sU -p 5353,9090 $PATIENT
+	all_end
 	expect_eq "TCP" "8080/open/ 9090/filtered/" "$(xargs <"$TMP/state.syn")"
 	expect_eq "UDP" "5353/open/ 9090/open|filtered/" "$(xargs <"$TMP/state.udp")"
 	nothing_came

@@ -106,13 +106,16 @@ known_pod()
 }
 
 # first_packets NAME UID COUNT: the pod sends before it has an interface. COUNT of its packets, at
-# most one, arrive.
+# most one, arrive. However long ADD takes, the pod sends until a packet has arrived, or for a second
+# more.
 first_packets()
 {
+	local seen sends
 	command ip netns add "$MK_LAB.$1"
-	on world timeout 3 tcpdump -lni any -c 1 "udp and dst port 9" >"$TMP/seen" 2>/dev/null &
-	wait_for 5 on world sh -c "grep -q . /proc/net/packet && test \$(wc -l </proc/net/packet) -gt 1"
-	env ip netns exec "$MK_LAB.$1" timeout 2 python3 -c "
+	env ip netns exec "$MK_LAB.world" timeout 60 tcpdump -lni any -c 1 "udp and dst port 9" >"$TMP/seen" 2>/dev/null &
+	seen=$!
+	wait_for 20 on world sh -c "grep -q . /proc/net/packet && test \$(wc -l </proc/net/packet) -gt 1"
+	env ip netns exec "$MK_LAB.$1" timeout 60 python3 -c "
 import socket, time
 sock = socket.socket(socket.AF_INET6 if ':' in '$WORLD' else socket.AF_INET, socket.SOCK_DGRAM)
 while True:
@@ -122,7 +125,10 @@ while True:
         pass
     time.sleep(0.0002)
 " &
+	sends=$!
 	cni "$1" "$2" ADD >/dev/null 2>"$TMP/add"
+	timeout $(($3 ? 20 : 1)) tail -s 0.2 --pid="$seen" -f /dev/null || true
+	kill "$sends" "$seen" 2>/dev/null || true
 	wait
 	expect_eq "packets of $1" "$3" "$(grep -c UDP "$TMP/seen" || true)"
 	cni "$1" "$2" DEL
