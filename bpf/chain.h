@@ -24,6 +24,7 @@ enum chain_opens {
 	CHAIN_OPENS_NONE, /* the flow needs no session */
 	CHAIN_OPENS_SERVICE, /* a Service's frontend */
 	CHAIN_OPENS_HOST_PORT, /* a host port: a port of this host that leads to a pod */
+	CHAIN_OPENS_EXTERNAL, /* an external address of this cluster (clusters.h) */
 	CHAIN_OPENS_OWN, /* neither: the packet's own destination */
 	CHAIN_FOLLOWS, /* the flow has a session, and program `policy` has to see it again */
 	CHAIN_RESUMES, /* .. and a path, whose replica at room->flow.resume is to be replaced */

@@ -23,40 +23,68 @@ static __always_inline void move_into(struct mk_addr *addr, const struct mk_addr
 		addr->word[i] = (addr->word[i] & ~mask->word[i]) | net->word[i];
 }
 
+/* A packet to cluster @number, or from it, and the row of the address that is translated. */
+struct crossing {
+	const struct mk_cluster *cluster;
+	__u32 number;
+	int is_out;
+};
+
+/* Translate the address of the other cluster in a quoted packet. It may be an external address
+ * although a pod's node sends the error. */
+static __always_inline void translate_quoted(struct mk_addr *quoted, const struct crossing *by)
+{
+	const struct mk_cluster *cluster = by->cluster;
+
+	if (by->is_out) {
+		if (mk_addr_in(quoted, &cluster->view, &cluster->mask))
+			move_into(quoted, &cluster->home, &cluster->mask);
+		return;
+	}
+	if (!mk_addr_in(quoted, &cluster->home, &cluster->mask))
+		cluster = external_row_of(by->number, quoted);
+	if (cluster)
+		move_into(quoted, &cluster->view, &cluster->mask);
+}
+
 /* Translate an ICMP error with the packet that it quotes, which has travelled the other way: the
- * quoted source is this packet's destination, or the reverse. Returns MK_GO_ON or a drop reason. */
+ * quoted source is this packet's destination, or the reverse. The source of an error that a host
+ * outside sends about a packet to an external address is that address. Returns MK_GO_ON or a drop
+ * reason. */
 static __always_inline int translate_error(struct __sk_buff *skb, struct packet *pkt,
-					   const struct mk_cluster *cluster, int is_out,
-					   __u8 *flags)
+					   const struct crossing *by, __u8 *flags)
 {
 	struct scratch *room = scratch_of_this_cpu();
-	struct mk_addr *quoted, *end;
+	const struct mk_cluster *cluster = by->cluster;
+	struct mk_addr *end;
+	int is_out = by->is_out;
 
 	if (!room || packet_inner(skb, pkt, &room->inner))
 		return MK_DROP_TRUNCATED;
 	room->inner_to = room->inner.tuple;
 	room->outer = pkt->tuple;
 	end = is_out ? &room->outer.daddr : &room->outer.saddr;
-	quoted = is_out ? &room->inner_to.saddr : &room->inner_to.daddr;
-	if (mk_addr_in(quoted, is_out ? &cluster->view : &cluster->home, &cluster->mask))
-		move_into(quoted, is_out ? &cluster->home : &cluster->view, &cluster->mask);
+	translate_quoted(is_out ? &room->inner_to.saddr : &room->inner_to.daddr, by);
+	if (is_out && !is_pod_range(&room->outer.saddr))
+		room->outer.saddr = room->inner_to.daddr;
 	move_into(end, is_out ? &cluster->home : &cluster->view, &cluster->mask);
 	return rewrite_icmp_error(skb, pkt, &room->inner, &room->inner_to, &room->outer, flags)
 		       ? MK_DROP_REWRITE_FAILED
 		       : MK_GO_ON;
 }
 
-/* Translate the destination of a packet to @cluster, or the source of a packet from it. Returns
- * MK_GO_ON or a drop reason. */
+/* Translate the destination of a packet to another cluster, or the source of a packet from it.
+ * Returns MK_GO_ON or a drop reason. */
 static __always_inline int translate(struct __sk_buff *skb, struct packet *pkt,
-				     const struct mk_cluster *cluster, int is_out)
+				     const struct crossing *by)
 {
+	const struct mk_cluster *cluster = by->cluster;
 	struct mk_tuple to = pkt->tuple;
 	__u8 flags = 0;
 
 	if (pkt->l4 == MK_L4_ICMP_ERROR)
-		return translate_error(skb, pkt, cluster, is_out, &flags);
-	move_into(is_out ? &to.daddr : &to.saddr, is_out ? &cluster->home : &cluster->view,
+		return translate_error(skb, pkt, by, &flags);
+	move_into(by->is_out ? &to.daddr : &to.saddr, by->is_out ? &cluster->home : &cluster->view,
 		  &cluster->mask);
 	return rewrite(skb, pkt, &to, &flags);
 }
@@ -139,8 +167,7 @@ static __always_inline void count(const struct __sk_buff *skb, const struct pack
 	counters->bytes[direction] += wire.bytes - wire.packets * MK_L3_OFF;
 }
 
-/* Check what a router checks. An IPv4 packet without DF is fragmented as part of its carrier.
- * Returns MK_GO_ON, or the verdict. */
+/* Check what a router checks. Returns MK_GO_ON, or the verdict. */
 static __always_inline int route_checked(struct __sk_buff *skb, struct chain_ctx *ctx,
 					 const struct packet *pkt, __u16 mtu_bytes)
 {
@@ -148,8 +175,7 @@ static __always_inline int route_checked(struct __sk_buff *skb, struct chain_ctx
 
 	if (frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	if (wire_bytes(skb, pkt) > mtu_bytes &&
-	    !(MK_CARRIERS_FRAGMENT && ip_may_fragment(frame.ip)))
+	if (exceeds_tunnel(skb, ctx, pkt, frame.ip, mtu_bytes))
 		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, MK_ICMP_TOO_BIG,
 				   MK_ICMP_TOO_BIG_CODE, mtu_bytes);
 	if (hop(skb, ctx, frame.ip) != MK_GO_ON)
@@ -179,21 +205,36 @@ static __always_inline int send_back(struct __sk_buff *skb, struct chain_ctx *ct
 	return send_to_peer(skb, ctx, pkt, &next);
 }
 
-/* May the packet be sent to another cluster? Only pods' packets are: the host's addresses mean
- * another host there. */
+/* May the packet be sent to another cluster? The host's addresses mean another host there, so its
+ * packets have the virtual pod address. Answers of what is no pod have its external address. */
 static __always_inline int may_leave(const struct chain_ctx *ctx, const struct packet *pkt)
 {
-	return ctx->hook != MK_HOOK_HOST && is_pod_range(&pkt->tuple.saddr);
+	if (ctx->flags & CHAIN_TRANSLATED &&
+	    (pkt->l4 == MK_L4_ICMP_ERROR || is_external(&pkt->tuple.saddr)))
+		return 1;
+	return is_pod_range(&pkt->tuple.saddr) &&
+	       (ctx->hook != MK_HOOK_HOST || is_addr(&pkt->tuple.saddr, mk_node_vpod()));
 }
 
-/* Does a pod's flow need a session because the other cluster may not open one? Its answers are then
- * known. A packet in the middle of a flow counts as well: the flow may be older than that. Program
- * `open` comes back here, with ctx->opens if it could open no session. */
+/* May the other cluster send the answers of a pod's flow without a session? */
+static __always_inline int may_answer(const struct mk_cluster *cluster, const struct packet *pkt)
+{
+	if (cluster->flags & MK_CLUSTER_ACCESS_PODS)
+		return 1;
+	return cluster->flags & MK_CLUSTER_ACCESS_EXPORTS &&
+	       is_exported(&pkt->tuple.saddr, pkt->tuple.sport, pkt->tuple.proto, 0);
+}
+
+/* Does a flow need a session? A pod's flow does if the other cluster may not open one: its answers
+ * are then known. The host's flow does because its source changes. A packet in the middle of a flow
+ * counts as well: the flow may be older than that. Program `open` comes back here, with ctx->opens
+ * if it could open no session. */
 static __always_inline int needs_session(const struct chain_ctx *ctx, const struct packet *pkt,
 					 const struct mk_cluster *cluster)
 {
-	if (cluster->flags & MK_CLUSTER_ACCESS_PODS || ctx->hook != MK_HOOK_POD ||
-	    ctx->flags & CHAIN_TRANSLATED || ctx->opens == CHAIN_OPENS_OWN)
+	if (ctx->flags & CHAIN_TRANSLATED || ctx->opens == CHAIN_OPENS_OWN)
+		return 0;
+	if (ctx->hook != MK_HOOK_HOST && (ctx->hook != MK_HOOK_POD || may_answer(cluster, pkt)))
 		return 0;
 	return pkt->l4 != MK_L4_OTHER && pkt->l4 != MK_L4_ICMP_ERROR &&
 	       pkt->l4 != MK_L4_ECHO_REPLY && !(pkt->tcp_flags & MK_TCP_RST);
@@ -211,6 +252,7 @@ static __always_inline int to_cluster(struct __sk_buff *skb, struct chain_ctx *c
 				      struct packet *pkt, const struct mk_cluster *cluster,
 				      struct next_frame *next)
 {
+	const struct crossing by = { cluster, next->to, 1 };
 	struct mk_addr home = pkt->tuple.daddr;
 	int ret;
 
@@ -220,7 +262,7 @@ static __always_inline int to_cluster(struct __sk_buff *skb, struct chain_ctx *c
 	ret = route_checked(skb, ctx, pkt, cluster->mtu_bytes);
 	if (ret != MK_GO_ON)
 		return ret;
-	ret = translate(skb, pkt, cluster, 1);
+	ret = translate(skb, pkt, &by);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);
 	count(skb, pkt, next->to, COUNT_SENT);
@@ -231,7 +273,9 @@ static __always_inline int to_cluster(struct __sk_buff *skb, struct chain_ctx *c
 SEC("tc")
 int cluster_out(struct __sk_buff *skb)
 {
-	struct next_frame next = { .from = mk_node.cluster_number, .to = skb->cb[4] };
+	struct next_frame next = { .from = mk_node.cluster_number,
+				   .to = skb->cb[4] & MK_CLUSTER_NUMBER_MAX };
+	__u32 row = skb->cb[4];
 	const struct mk_cluster *cluster;
 	struct chain_ctx ctx;
 	struct packet pkt;
@@ -241,13 +285,13 @@ int cluster_out(struct __sk_buff *skb)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (is_in_transit(skb, &ctx))
 		return send_back(skb, &ctx, &pkt);
-	cluster = bpf_map_lookup_elem(&clusters, &next.to);
+	cluster = bpf_map_lookup_elem(&clusters, &row);
 	if (!cluster || !mk_addr_in(&pkt.tuple.daddr, &cluster->view, &cluster->mask))
 		return drop(skb, ctx.hook, MK_DROP_PEER_UNKNOWN, &pkt.tuple);
-	if (!may_leave(&ctx, &pkt))
-		return drop(skb, ctx.hook, MK_DROP_PEER_SOURCE, &pkt.tuple);
 	if (needs_session(&ctx, &pkt, cluster))
 		return open_session(skb, &ctx, &pkt);
+	if (!may_leave(&ctx, &pkt))
+		return drop(skb, ctx.hook, MK_DROP_PEER_SOURCE, &pkt.tuple);
 	return to_cluster(skb, &ctx, &pkt, cluster, &next);
 }
 
@@ -262,8 +306,9 @@ static __always_inline int transit(struct __sk_buff *skb, struct chain_ctx *ctx,
 	const struct mk_cluster *dest = bpf_map_lookup_elem(&clusters, &next.to);
 	int ret;
 
-	if (!dest || !(source->flags & dest->flags & MK_CLUSTER_RELAYED) ||
-	    !mk_addr_in(&pkt->tuple.daddr, &dest->home, &dest->mask))
+	if (dest && !mk_addr_in(&pkt->tuple.daddr, &dest->home, &dest->mask))
+		dest = external_row_of(next.to, &pkt->tuple.daddr);
+	if (!dest || !(source->flags & dest->flags & MK_CLUSTER_RELAYED))
 		return drop(skb, ctx->hook, MK_DROP_PEER_TRANSIT, &pkt->tuple);
 	if (choose_hop(dest, &pkt->tuple, &pkt->tuple.daddr, &next.hop))
 		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
@@ -271,19 +316,61 @@ static __always_inline int transit(struct __sk_buff *skb, struct chain_ctx *ctx,
 	return ret == MK_GO_ON ? send_to_peer(skb, ctx, pkt, &next) : ret;
 }
 
+/* Is the packet a probe of this node (struct mk_probe_packet)? */
+static __always_inline int is_probe(struct __sk_buff *skb, const struct packet *pkt)
+{
+	__u32 at = pkt->l4_off + sizeof(struct udphdr);
+	__be32 magic;
+
+	if (pkt->l4 != MK_L4_UDP || pkt->tuple.dport != bpf_htons(MK_PROBE_PORT) || pkt->fragment ||
+	    bpf_ntohs(pkt->tuple.sport) < MK_PROBE_SOURCE_MIN ||
+	    !is_addr(&pkt->tuple.daddr, mk_node_vpod()) ||
+	    skb->len != at + sizeof(struct mk_probe_packet))
+		return 0;
+	return bpf_skb_load_bytes(skb, at, &magic, sizeof(magic)) == 0 &&
+	       magic == bpf_htonl(MK_PROBE_MAGIC);
+}
+
+/* Send a probe back. Addresses are home addresses both ways, so nothing is translated. */
+static __always_inline int answer_probe(struct __sk_buff *skb, struct chain_ctx *ctx,
+					struct packet *pkt, __u32 number,
+					const struct mk_cluster *source)
+{
+	struct next_frame next = { .from = mk_node.cluster_number, .to = number };
+	struct mk_tuple back = { .saddr = pkt->tuple.daddr,
+				 .daddr = pkt->tuple.saddr,
+				 .sport = pkt->tuple.dport,
+				 .dport = pkt->tuple.sport,
+				 .proto = pkt->tuple.proto };
+	__u8 flags = 0;
+	int ret;
+
+	if (choose_hop(source, &back, &back.daddr, &next.hop))
+		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
+	count(skb, pkt, number, COUNT_RECEIVED);
+	ret = rewrite(skb, pkt, &back, &flags);
+	if (ret != MK_GO_ON)
+		return drop(skb, ctx->hook, ret, &pkt->tuple);
+	count(skb, pkt, number, COUNT_SENT);
+	return send_to_peer(skb, ctx, pkt, &next);
+}
+
 /* A packet for this cluster. `ilb_cluster` reads the cluster's flags from skb->cb[4]. */
 static __always_inline int take_in(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt,
 				   __u32 number, const struct mk_cluster *source)
 {
+	const struct crossing by = { source, number, 0 };
 	int ret;
 
-	if (!is_pod_range(&pkt->tuple.daddr))
+	if (!is_pod_range(&pkt->tuple.daddr) && !is_external(&pkt->tuple.daddr))
 		return drop(skb, ctx->hook, MK_DROP_PEER_DENIED, &pkt->tuple);
+	if (is_probe(skb, pkt))
+		return answer_probe(skb, ctx, pkt, number, source);
 	ret = fragment_gather(skb, pkt, MK_HOOK_CLUSTER);
 	if (ret < MK_GO_ON)
 		return fragment_next(skb, ctx, pkt, ret);
 	if (ret == MK_GO_ON)
-		ret = translate(skb, pkt, source, 0);
+		ret = translate(skb, pkt, &by);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);
 	take_over(skb);
@@ -314,6 +401,8 @@ int cluster_in(struct __sk_buff *skb)
 		if (!source)
 			ret = MK_DROP_PEER_UNKNOWN;
 		else if (!mk_addr_in(&pkt.tuple.saddr, &source->home, &source->mask))
+			source = external_row_of(frame.from, &pkt.tuple.saddr);
+		if (ret == MK_GO_ON && !source)
 			ret = MK_DROP_PEER_SOURCE;
 	}
 	if (ret != MK_GO_ON || !source)

@@ -46,6 +46,34 @@ static __always_inline __u32 wire_bytes(struct __sk_buff *skb, const struct pack
 	return skb->len - MK_L3_OFF;
 }
 
+/* Has a pod sent the packet, or a function of its chain? */
+static __always_inline int is_from_pod(const struct chain_ctx *ctx)
+{
+	return ctx->hook == MK_HOOK_POD || ctx->hook == MK_HOOK_FUNCTION;
+}
+
+/* Would a VXLAN device with this MTU drop the packet because of its size? An IPv6 sender always
+ * learns the MTU. An IPv4 packet without DF is fragmented instead, as part of its carrier. Two
+ * kinds of packets with DF are treated the same way:
+ *
+ * - Packets of the host. If they are for one of its own addresses, the host believes that its
+ *   loopback device carries them, and it cannot learn a path MTU.
+ * - A pod's datagrams to a Service. The pod's route to the Service has the uplink's MTU, because
+ *   the backend may be anywhere, so the first longer datagram would be lost. TCP needs no
+ *   exception: a remote pod's SYN-ACK announces its segment size. */
+static __always_inline int exceeds_tunnel(struct __sk_buff *skb, const struct chain_ctx *ctx,
+					  const struct packet *pkt, const ip_header *ip,
+					  __u32 mtu_bytes)
+{
+	if (wire_bytes(skb, pkt) <= mtu_bytes)
+		return 0;
+	if (!MK_CARRIERS_FRAGMENT)
+		return 1;
+	if (ctx->hook == MK_HOOK_HOST || ip_may_fragment(ip))
+		return 0;
+	return !is_from_pod(ctx) || !(ctx->flags & CHAIN_TRANSLATED) || pkt->l4 == MK_L4_TCP;
+}
+
 /* Decrement the TTL, unless the packet comes from the host, whose stack has done that or is the
  * sender. Returns MK_GO_ON or MK_DROP_TTL_EXPIRED. */
 static __always_inline int hop(struct __sk_buff *skb, const struct chain_ctx *ctx, ip_header *ip)

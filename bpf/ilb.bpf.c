@@ -109,8 +109,8 @@ static __always_inline int is_of_node(const struct packet *pkt)
 	       !(pkt->tcp_flags & MK_TCP_RST);
 }
 
-/* Is @pkt, which has no session, for a Service or a host port? Sets ctx->opens if so. Also sets
- * ctx->reverse_flags. */
+/* Is @pkt, which has no session, for a Service, a host port or an external address? Sets
+ * ctx->opens if so. Also sets ctx->reverse_flags. */
 static __always_inline int is_balanced(struct chain_ctx *ctx, const struct packet *pkt)
 {
 	if (ctx->hook == MK_HOOK_OVERLAY) {
@@ -118,8 +118,11 @@ static __always_inline int is_balanced(struct chain_ctx *ctx, const struct packe
 			ctx->reverse_flags = MK_SESSION_VIA_OVERLAY;
 		return 0;
 	}
-	if (ctx->hook == MK_HOOK_CLUSTER) /* its destination is a pod */
-		return 0;
+	if (ctx->hook == MK_HOOK_CLUSTER) {
+		if (!is_pod_range(&pkt->tuple.daddr))
+			ctx->opens = CHAIN_OPENS_EXTERNAL;
+		return ctx->opens;
+	}
 	if (ctx->hook == MK_HOOK_HOST && !is_host_address(&pkt->tuple.saddr))
 		ctx->reverse_flags = MK_SESSION_VIA_HOST;
 	if (!is_pod_range(&pkt->tuple.daddr) && service_find(&pkt->tuple, MK_SCOPE_INTERNAL) &&

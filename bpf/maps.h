@@ -181,13 +181,14 @@ MK_MAP(sfc_paths, BPF_MAP_TYPE_HASH, __u32, struct mk_sfc_path, MK_SFC_PATHS, BP
 MK_MAP(sfc_counters, BPF_MAP_TYPE_PERCPU_HASH, __u32, struct mk_sfc_counters, MK_SFC_REPLICAS,
        BPF_F_NO_PREALLOC);
 /* other clusters */
-MK_MAP(clusters, BPF_MAP_TYPE_HASH, __u32, struct mk_cluster, MK_CLUSTERS, BPF_F_NO_PREALLOC);
+MK_MAP(clusters, BPF_MAP_TYPE_HASH, __u32, struct mk_cluster, MK_CLUSTER_ROWS, BPF_F_NO_PREALLOC);
 MK_MAP(cluster_nodes, BPF_MAP_TYPE_HASH, struct mk_cluster_node_key, __u32, MK_CLUSTER_NODES,
        BPF_F_NO_PREALLOC);
 MK_MAP(cluster_carriers, BPF_MAP_TYPE_HASH, struct mk_far_addr, __u32, MK_CLUSTER_CARRIERS,
        BPF_F_NO_PREALLOC);
 MK_MAP(cluster_counters, BPF_MAP_TYPE_PERCPU_HASH, __u32, struct mk_cluster_counters, MK_CLUSTERS,
        BPF_F_NO_PREALLOC);
+MK_MAP(exports, BPF_MAP_TYPE_HASH, struct mk_export, struct mk_addr, MK_EXPORTS, BPF_F_NO_PREALLOC);
 /* only program `monitor` uses these */
 MK_MAP(monitor_settings, BPF_MAP_TYPE_ARRAY, __u32, struct mk_monitor_settings, 1, 0);
 MK_MAP(monitor_counts, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_monitor_count, 1, 0);

@@ -7,13 +7,19 @@
  * If an end of the flow is a pod with policies, program `policy` opens the session instead, if the
  * flow may pass. */
 #include "chain.h"
+#include "cluster.h"
 #include "host_port.h"
 #include "open_flow.h"
 #include "policy.h"
 
-/* Do answers of @backend to @host, an address of this host, come back to this host? */
+/* Do answers of @backend to @host, an address of this host, come back to this host? To another
+ * cluster it would mean another host. */
 static __always_inline int is_answered_by(const struct mk_addr *host, const struct mk_addr *backend)
 {
+	struct mk_route view;
+
+	if (view_route(backend, &view))
+		return 0;
 	return is_addr(host, mk_node_vtep()) ||
 	       (is_addr(host, mk_node_addr()) && is_pod_range(backend));
 }
@@ -54,14 +60,37 @@ static __always_inline int service_of_hook(const struct chain_ctx *ctx, const st
 	return service_request(pkt, scope, service, request);
 }
 
+/* Another cluster's packet for an external address goes to the target. The answers have to come
+ * back to this node, which has the session, so the source becomes the virtual pod address. Returns
+ * MK_GO_ON or a drop reason. */
+static __always_inline int external_request(const struct packet *pkt,
+					    struct session_request *request)
+{
+	const struct mk_addr *target = find_export(&pkt->tuple.daddr, pkt->tuple.dport,
+						   pkt->tuple.proto, pkt->l4 == MK_L4_ECHO_REQUEST);
+
+	if (!target)
+		return MK_DROP_PEER_DENIED; /* the export has just been removed */
+	request->to.daddr = *target;
+	request->to.saddr = mk_node_vpod();
+	request->source_port = 1;
+	return MK_GO_ON;
+}
+
 /* Set request->to to the tuple of the translated flow. Returns MK_GO_ON or a drop reason. */
 static __always_inline int fill_request(const struct chain_ctx *ctx, const struct packet *pkt,
 					struct session_request *request)
 {
+	struct mk_route view;
 	int ret;
 
-	if (ctx->opens == CHAIN_OPENS_OWN)
+	if (ctx->opens == CHAIN_OPENS_OWN) {
+		if (ctx->hook == MK_HOOK_HOST && view_route(&pkt->tuple.daddr, &view))
+			masquerade_host(pkt, request);
 		return MK_GO_ON;
+	}
+	if (ctx->opens == CHAIN_OPENS_EXTERNAL)
+		return external_request(pkt, request);
 	if (ctx->opens == CHAIN_OPENS_SERVICE)
 		ret = service_of_hook(ctx, pkt, request);
 	else

@@ -12,12 +12,6 @@
 #include "service.h"
 #include "uplink.h"
 
-/* Has a pod sent the packet, or a function of its chain? */
-static __always_inline int is_from_pod(const struct chain_ctx *ctx)
-{
-	return ctx->hook == MK_HOOK_POD || ctx->hook == MK_HOOK_FUNCTION;
-}
-
 static __always_inline int expired(struct __sk_buff *skb, struct chain_ctx *ctx,
 				   const struct packet *pkt)
 {
@@ -38,12 +32,21 @@ static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
 	return drop(skb, ctx->hook, ret, &pkt->tuple);
 }
 
+/* Is the packet another cluster's, maybe carried on by another node? */
+static __always_inline int is_from_cluster(const struct chain_ctx *ctx, const struct packet *pkt)
+{
+	struct mk_route view;
+
+	return ctx->hook == MK_HOOK_CLUSTER ||
+	       (ctx->hook == MK_HOOK_OVERLAY && view_route(&pkt->tuple.saddr, &view));
+}
+
 /* Send the packet up the host's stack. Some packets must arrive by the host veth: those that pods
- * or this host send, and those whose session set a Service's address or the virtual pod address as
- * source. The host's route to such a source leads through the host veth. On the device that they
- * came in by, reverse path filtering, strict or loose, would drop them; a pod's device has no
- * address (fib_validate_source()). The host's firewall also sees one interface for all packets from
- * pods. All other packets stay on their device. */
+ * or this host send, those of other clusters, and those whose session set a Service's address or
+ * the virtual pod address as source. The host's route to such a source leads through the host veth.
+ * On the device that they came in by, reverse path filtering, strict or loose, would drop them; a
+ * pod's device has no address (fib_validate_source()). The host's firewall also sees one interface
+ * for all packets from pods. All other packets stay on their device. */
 static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 				   const struct packet *pkt)
 {
@@ -52,7 +55,8 @@ static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 
 	if (is_overlay_carrier(pkt))
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_FORGED, &pkt->tuple);
-	if (!is_from_pod(ctx) && ctx->hook != MK_HOOK_HOST && !(ctx->flags & CHAIN_NEW_SOURCE))
+	if (!is_from_pod(ctx) && ctx->hook != MK_HOOK_HOST && !(ctx->flags & CHAIN_NEW_SOURCE) &&
+	    !is_from_cluster(ctx, pkt))
 		return TC_ACT_UNSPEC;
 	if (!links || frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
@@ -74,28 +78,6 @@ static __always_inline int to_loopback(struct __sk_buff *skb, struct chain_ctx *
 	return bpf_redirect(MK_LOOPBACK_IFINDEX, BPF_F_INGRESS);
 }
 
-/* Would the overlay device drop the packet because of its size? An IPv6 sender always learns the
- * MTU. An IPv4 packet without DF is fragmented instead, as part of its carrier. Two kinds of
- * packets with DF are treated the same way:
- *
- * - Packets of the host. If they are for one of its own addresses, the host believes that its
- *   loopback device carries them, and it cannot learn a path MTU.
- * - A pod's datagrams to a Service. The pod's route to the Service has the uplink's MTU, because
- *   the backend may be anywhere, so the first longer datagram would be lost. TCP needs no
- *   exception: a remote pod's SYN-ACK announces its segment size. */
-static __always_inline int exceeds_overlay(struct __sk_buff *skb, const struct chain_ctx *ctx,
-					   const struct packet *pkt, const ip_header *ip,
-					   __u32 mtu_bytes)
-{
-	if (wire_bytes(skb, pkt) <= mtu_bytes)
-		return 0;
-	if (!MK_CARRIERS_FRAGMENT)
-		return 1;
-	if (ctx->hook == MK_HOOK_HOST || ip_may_fragment(ip))
-		return 0;
-	return !is_from_pod(ctx) || !(ctx->flags & CHAIN_TRANSLATED) || pkt->l4 == MK_L4_TCP;
-}
-
 static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      const struct packet *pkt, const struct mk_route *route)
 {
@@ -104,7 +86,7 @@ static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *c
 
 	if (!links || frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	if (exceeds_overlay(skb, ctx, pkt, frame.ip, links->overlay_mtu_bytes))
+	if (exceeds_tunnel(skb, ctx, pkt, frame.ip, links->overlay_mtu_bytes))
 		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, MK_ICMP_TOO_BIG,
 				   MK_ICMP_TOO_BIG_CODE, links->overlay_mtu_bytes);
 	if (hop(skb, ctx, frame.ip) != MK_GO_ON)

@@ -13,19 +13,29 @@
 #include "abi.h"
 
 #define MK_CLUSTERS	      1024
+#define MK_CLUSTER_ROWS	      (2 * MK_CLUSTERS + 1) /* with those of external addresses */
 #define MK_CLUSTER_NODES      65536 /* of all other clusters */
 #define MK_CLUSTER_CARRIERS   65536
 #define MK_CLUSTER_NUMBER_MAX 0xffffffU /* a number has 24 bits; 0 is none */
+/* The key of a cluster's external addresses: its number with this bit. */
+#define MK_CLUSTER_EXTERNAL 0x1000000U
 
 enum mk_cluster_flags {
 	/* access: Pods. The other cluster may open flows to pods of this one. */
 	MK_CLUSTER_ACCESS_PODS = 1 << 0,
 	MK_CLUSTER_RELAYED = 1 << 1, /* relay: true. This cluster carries its packets to others. */
+	/* access: Exports. It may open flows to what map exports has. ACCESS_PODS includes this. */
+	MK_CLUSTER_ACCESS_EXPORTS = 1 << 2,
 };
 
-/* Map clusters, a hash by __u32, the cluster's number. The agent writes it, programs read it. */
+/* Map clusters, a hash by __u32, the cluster's number. The agent writes it, programs read it.
+ *
+ * A cluster also has external addresses, which stand for targets that are no pods. They are in a
+ * range of their own, which is seen by a view of its own. This range has a second row, with
+ * MK_CLUSTER_EXTERNAL in its key, and so have this cluster's own external addresses. */
 struct mk_cluster {
-	struct mk_addr home, view; /* networks of its pods: there, and as this cluster sees them */
+	/* networks of its pods or external addresses: there, and as this cluster sees them */
+	struct mk_addr home, view;
 	struct mk_addr mask; /* of both */
 	__u32 via; /* the cluster whose nodes get its packets: its own number, or a hub's */
 	__u32 hop_count; /* entries of map cluster_nodes with MK_CLUSTER_BY_INDEX; 0: no node known */
@@ -52,6 +62,19 @@ _Static_assert(sizeof(struct mk_cluster_node_key) == 8, "map key ABI");
  * which their packets come. The value is the number of the cluster (__u32). The uplink's programs
  * drop packets of any other sender, and those whose source names a cluster that is neither the
  * sender's nor reached by it (mk_cluster.via). So at mkpeer the source's number can be trusted. */
+
+/* Map exports, a hash. Which endpoints a cluster with MK_CLUSTER_ACCESS_EXPORTS may reach by this
+ * node: those of exported Services. The value is the target of an external address (struct
+ * mk_addr), or zeros. The agent writes it, programs read it. Answers of a pod need no session while
+ * it has an entry. */
+#define MK_EXPORTS 65536
+struct mk_export {
+	struct mk_addr addr; /* of a pod of this node, or an external address */
+	__be16 port; /* the endpoint's; 0: pings */
+	__u8 proto; /* IPPROTO_TCP, UDP or SCTP; pings: MK_PROTO_ANY */
+	__u8 pad;
+};
+_Static_assert(sizeof(struct mk_export) == MK_BY_FAMILY(8, 20), "map key ABI");
 
 /* ---- on the wire ----------------------------------------------------------------------------- */
 
@@ -81,6 +104,27 @@ static inline __attribute__((always_inline)) __u32 mk_cluster_number_at(const __
 {
 	return (__u32)bytes[0] << 16 | (__u32)bytes[1] << 8 | bytes[2];
 }
+
+/* A probe asks whether a node of another cluster answers: a UDP packet in the overlay, from this
+ * node's virtual pod address to that of the other node, at MK_PROBE_PORT. Program `cluster_in` of
+ * that node swaps addresses and ports, and sends it back otherwise unchanged. It does so whatever
+ * `access` says, and for later versions.
+ *
+ * UDP port 7 is that of the Echo Protocol (RFC 862). No session has a port below 1024 at a virtual
+ * pod address, so the port is free. An answer comes from it, so it is never answered itself. */
+#define MK_PROBE_PORT	    7
+#define MK_PROBE_SOURCE_MIN 1024 /* lower source ports get no answer */
+#define MK_PROBE_MAGIC	    0x6d6b7062U /* "mkpb" */
+#define MK_PROBE_VERSION    1
+
+/* The payload; nothing follows. */
+struct mk_probe_packet {
+	__be32 magic; /* MK_PROBE_MAGIC */
+	__u8 version; /* MK_PROBE_VERSION */
+	__u8 pad[3]; /* 0 */
+	__u64 nonce; /* the sender's, in its byte order: an answer brings back the same bytes */
+};
+_Static_assert(sizeof(struct mk_probe_packet) == 16, "all versions have this length");
 
 /* ---- counters -------------------------------------------------------------------------------- */
 

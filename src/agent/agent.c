@@ -46,6 +46,7 @@ static void on_node_changed(void *ctx, const char *name)
 		agent->sides[i].services.vips_dirty = true;
 	mk_node_policies_mark(&agent->policies, MK_KIND_NODE, "", name);
 	mk_node_sfc_describe_again(&agent->sfc);
+	mk_leader_nodes_changed(agent->process.leader);
 	mk_health_queued(&agent->health.state, mk_time_monotonic_ns());
 	mk_core_mark(&agent->core, MK_UNSURE_NODE, DEBOUNCE_MS);
 }
@@ -104,6 +105,24 @@ static void on_peers_changed(void *ctx)
 	struct mk_agent *agent = ctx;
 
 	mk_node_clusters_changed(&agent->clusters);
+	mk_leader_peers_changed(agent->process.leader);
+}
+
+static void on_export_changed(void *ctx, const char *namespace_, const char *name)
+{
+	struct mk_agent *agent = ctx;
+
+	(void)namespace_;
+	(void)name;
+	mk_node_clusters_export_changed(&agent->clusters);
+	mk_leader_peers_changed(agent->process.leader);
+}
+
+static void on_externals_changed(void *ctx)
+{
+	struct mk_agent *agent = ctx;
+
+	mk_node_clusters_export_changed(&agent->clusters);
 }
 
 static void on_service_changed(void *ctx, const char *namespace_, const char *name)
@@ -113,6 +132,7 @@ static void on_service_changed(void *ctx, const char *namespace_, const char *na
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		if (is_configured(&agent->core.families[i]))
 			agent_service_dirty(&agent->sides[i].services, namespace_, name);
+	mk_node_clusters_service_changed(&agent->clusters, namespace_, name);
 	if (mk_model_has_chain_of(agent->core.model, namespace_, name)) {
 		mk_node_policies_mark(&agent->policies, MK_KIND_CHAIN, namespace_, name);
 		mk_node_sfc_describe_again(&agent->sfc);
@@ -205,6 +225,20 @@ static int start_signals(struct mk_agent *agent, struct mk_error *err)
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot wait for signals") : 0;
 }
 
+/* Without clusterName this cluster is in no clusterset. Ranges count for the families of pods. */
+static void join_clusterset(struct mk_agent *agent)
+{
+	const struct mk_config *config = &agent->core.config;
+	struct mk_clusterset clusterset = { .cluster_name = config->cluster_name };
+
+	if (!config->cluster_name[0])
+		return;
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (is_configured(&agent->core.families[i]))
+			clusterset.ranges[i] = mk_cidr_network(&config->clusterset.of[i]);
+	mk_model_set_clusterset(agent->core.model, &clusterset);
+}
+
 static int start_model(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_model_listener listener = {
@@ -219,6 +253,8 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 		.chain_changed = on_chain_changed,
 		.function_pod_changed = on_function_pod_changed,
 		.peers_changed = on_peers_changed,
+		.export_changed = on_export_changed,
+		.externals_changed = on_externals_changed,
 		.ctx = agent,
 	};
 
@@ -227,9 +263,23 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 		return mk_error_errno(err, ENOMEM, "cannot keep the cluster's objects");
 	mk_model_set_listener(agent->core.model, &listener);
 	mk_model_set_node(agent->core.model, agent->core.config.node_name);
+	join_clusterset(agent);
 	agent->core.source = mk_source_start(&agent->core.loop, &agent->core.config,
 					     agent->core.model, on_listed, agent, err);
 	return agent->core.source ? 0 : -EINVAL;
+}
+
+/* A cluster directory has no leader. */
+static int start_leader(struct mk_agent *agent, struct mk_error *err)
+{
+	struct mk_core *core = &agent->core;
+	struct mk_lead *lead = mk_source_lead(core->source);
+
+	if (!lead || !core->config.cluster_name[0])
+		return 0;
+	agent->process.leader = mk_leader_start(&core->loop, &core->config, core->model, lead,
+						&agent->clusters, err);
+	return agent->process.leader ? 0 : -ENOMEM;
 }
 
 static void write_first_state(struct mk_agent *agent)
@@ -299,7 +349,7 @@ FAMILY_ROW(start_sessions, is_configured, agent_sessions_start(&side->sessions, 
 static int (*const start_steps[])(struct mk_agent *agent, struct mk_error *err) = {
 	choose_source,	 start_core, start_signals,  start_health,   start_model,
 	check_addresses, take_lock,  check_primary,  check_abi,	     write_record,
-	give_up_rights,	 start_rtnl, start_sessions, start_policies,
+	give_up_rights,	 start_rtnl, start_sessions, start_policies, start_leader,
 };
 
 static int start(struct mk_agent *agent, struct mk_error *err)
@@ -344,6 +394,8 @@ static void end_without_load(const struct mk_agent *agent)
 static void stop(struct mk_agent *agent)
 {
 	end_without_load(agent);
+	mk_leader_stop(agent->process.leader);
+	agent->process.leader = NULL;
 	mk_source_stop(agent->core.source);
 	agent_rtnl_stop(&agent->rtnl);
 	agent_health_stop(&agent->health);

@@ -7,6 +7,7 @@
  *	policies	network policies
  *	sfc		service function chains
  *	clusters	other clusters
+ *	leader		what one agent does for all
  *	files, hooks, pods, health
  *	services	the Services of each family:
  *		linger		settings and routes that flows still need
@@ -22,6 +23,7 @@
 #include "agent/clusters/clusters.h"
 #include "agent/health_server.h"
 #include "agent/install.h"
+#include "agent/leader/leader.h"
 #include "agent/policy/policies.h"
 #include "agent/programming_latency.h"
 #include "agent/rtnl_events.h"
@@ -30,7 +32,7 @@
 #include "agent/report/metrics.h"
 #include "pod/endpoint/endpoint.h"
 
-#define AGENT_CHECKS_MAX 30
+#define AGENT_CHECKS_MAX 31
 
 /* A check that waits for a lock or fails. */
 struct agent_check {
@@ -70,6 +72,9 @@ struct agent_process {
 	uv_signal_t signals[2];
 	int lock_fd;
 	struct agent_scrape scrape;
+	struct mk_leader
+		*leader; /* what this process may do for all nodes; NULL: no cluster_name, or no
+				   * API server */
 };
 
 /* The Services of a family. */

@@ -208,6 +208,7 @@ static void read_clusters(struct mk_agent *agent, struct mk_metrics *metrics)
 
 	if (mk_node_clusters_measure(&agent->clusters, metrics, &err) < 0)
 		mk_log_error("no metrics of other clusters: %s", mk_error_text(&err));
+	mk_leader_measure(agent->process.leader, metrics);
 }
 
 static void read_node(struct mk_agent *agent, struct mk_metrics *metrics)
@@ -303,6 +304,7 @@ static char *node_text(struct mk_agent *agent, struct mk_metrics *metrics)
 	read_node(agent, metrics);
 	text = mk_metrics_text(metrics, MK_METRICS_NODE);
 	free(metrics->cluster_peers);
+	free(metrics->peer_apis);
 	return text;
 }
 

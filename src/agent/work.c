@@ -120,7 +120,17 @@ static int step_services(struct mk_agent *agent, struct mk_error *err)
 }
 
 ROW(step_sfc, mk_node_sfc_reconcile(&agent->sfc, err))
-ROW(step_clusters, mk_node_clusters_reconcile(&agent->clusters, err))
+/* The leader waits for the rows. */
+static int step_clusters(struct mk_agent *agent, struct mk_error *err)
+{
+	unsigned int computed = agent->clusters.computed;
+	int ret = mk_node_clusters_reconcile(&agent->clusters, err);
+
+	if (agent->clusters.computed != computed)
+		mk_leader_rows_changed(agent->process.leader);
+	return ret;
+}
+
 ROW(step_cluster_tables, mk_node_clusters_write(&agent->clusters, err))
 ROW(step_policies, mk_node_policies_reconcile(&agent->policies, err))
 
@@ -128,11 +138,12 @@ static int step_overlay(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_core *core = &agent->core;
 	const struct mk_overlay_repairs *repairs = mk_overlay_repairs(core->overlay);
+	bool complete = core->complete && agent->node.ranges_known;
 	int ret;
 
 	if (!(core->unsure & MK_UNSURE_OVERLAY))
 		return 0;
-	ret = mk_overlay_sync(core->overlay, core->complete, &core->writes, err);
+	ret = mk_overlay_sync(core->overlay, complete, &core->writes, err);
 	core->repairs.count[MK_REPAIR_ROUTE] = repairs->routes;
 	core->repairs.count[MK_REPAIR_NEIGHBOUR] = repairs->neighbours;
 	if (ret == 0)

@@ -92,6 +92,60 @@ static int take_word(const char **word, const struct mk_cli_flag_text *flag, con
 	return *value ? 0 : refuse(flag, value, "a name or an address", err);
 }
 
+static int take_server(struct mk_cli_options *options, const struct mk_cli_flag_text *flag,
+		       const char *value, struct mk_error *err)
+{
+	if (!*value)
+		return refuse(flag, value, "a URL", err);
+	if (options->server_count == MK_CLI_SERVERS)
+		return mk_error_set(err, E2BIG, "flag %s: expected it at most %d times", flag->name,
+				    MK_CLI_SERVERS);
+	options->servers[options->server_count++] = value;
+	return 0;
+}
+
+/* Take one of the words of @expected, which are divided by ", " or " or ". */
+static int take_choice(const char **choice, const char *expected,
+		       const struct mk_cli_flag_text *flag, const char *value, struct mk_error *err)
+{
+	size_t length = strlen(value);
+	const char *at = length && !strpbrk(value, ", ") ? strstr(expected, value) : NULL;
+
+	*choice = value;
+	if (at && (at == expected || at[-1] == ' ') && strchr(", ", at[length]) &&
+	    strcmp(value, "or") != 0)
+		return 0;
+	return refuse(flag, value, expected, err);
+}
+
+/* Flags of `peer`. */
+static int take_of_peer(struct mk_cli_options *options, const struct mk_cli_flag_text *flag,
+			const char *value, struct mk_error *err)
+{
+	switch (flag->flag) {
+	case MK_CLI_CLUSTER:
+		return take_word(&options->cluster, flag, value, err);
+	case MK_CLI_KUBECONFIG:
+		return take_word(&options->kubeconfig, flag, value, err);
+	case MK_CLI_TIMEOUT:
+		return take_number(&options->timeout, flag, value, err);
+	case MK_CLI_SERVER:
+	case MK_CLI_SERVER_OF:
+		return take_server(options, flag, value, err);
+	case MK_CLI_ACCESS:
+		return take_choice(&options->access, "Exports, Pods or None", flag, value, err);
+	case MK_CLI_ACCEPT:
+		return take_choice(&options->accept, "Transit or None", flag, value, err);
+	case MK_CLI_RELAY:
+	case MK_CLI_HUB:
+		options->relay = 1;
+		return 0;
+	case MK_CLI_DRY_RUN:
+		options->dry_run = 1;
+	}
+	return 0;
+}
+
 /* Filters of `monitor`, and packets of `trace`. */
 static int take_filter(struct mk_cli_options *options, const struct mk_cli_flag_text *flag,
 		       const char *value, struct mk_error *err)
@@ -118,7 +172,7 @@ static int take_filter(struct mk_cli_options *options, const struct mk_cli_flag_
 	case MK_CLI_COUNT:
 		return take_number(&options->count, flag, value, err);
 	}
-	return 0;
+	return take_of_peer(options, flag, value, err);
 }
 
 static int take_value(struct mk_cli_options *options, const struct mk_cli_flag_text *flag,
@@ -262,7 +316,9 @@ int mk_cli_options_read(struct mk_cli_options *options, int argc, char **argv, s
 	const struct mk_cli_command *command = cli_command_find(argv[0]);
 	int ret = 0;
 
-	*options = (struct mk_cli_options){ .state_dir = MK_STATE_DIR, .limit = MK_CLI_LINES };
+	*options = (struct mk_cli_options){ .state_dir = MK_STATE_DIR,
+					    .limit = MK_CLI_LINES,
+					    .timeout = MK_CLI_TIMEOUT_S };
 	if (!command)
 		return mk_error_set(err, EINVAL, "no subcommand '%s'", argv[0]);
 	for (int i = 1; ret == 0 && i < argc; i++)
@@ -275,13 +331,26 @@ int mk_cli_options_read(struct mk_cli_options *options, int argc, char **argv, s
 	return ret ? ret : read_record(options, err);
 }
 
-int cli_unknown_command(const char *word)
+/* The word after the first word of a group. */
+static int unknown_of_group(const char *group, const char *word)
 {
-	struct mk_nearest nearest = { .word = word };
+	if (word)
+		fprintf(stderr, "monokube %s: unknown subcommand '%s'", group, word);
+	else
+		fprintf(stderr, "monokube %s: the subcommand is missing", group);
+	fprintf(stderr, "; `monokube help %s` lists all\n", group);
+	return 2;
+}
 
+int cli_unknown_command(int count, char **words)
+{
+	struct mk_nearest nearest = { .word = words[0] };
+
+	if (cli_is_group(words[0]))
+		return unknown_of_group(words[0], count > 1 ? words[1] : NULL);
 	for (size_t i = 0; i < mk_cli_command_count; i++)
 		(void)mk_nearest_see(&nearest, mk_cli_commands[i].name);
-	fprintf(stderr, "monokube: unknown subcommand '%s'", word);
+	fprintf(stderr, "monokube: unknown subcommand '%s'", words[0]);
 	if (nearest.found)
 		fprintf(stderr, ", did you mean '%s'?\n", nearest.found);
 	else
@@ -302,18 +371,40 @@ int cli_end(const char *subcommand, int status)
 	return status ? status : 1;
 }
 
+/* A subcommand of two words gets both as its argv[0]. */
+static int run(const struct mk_cli_command *command, int argc, char **argv)
+{
+	if (strchr(command->name, ' ')) {
+		argc--;
+		argv++;
+	}
+	argv[0] = (char *)(uintptr_t)command->name;
+	mk_locks_wait_at_most(LOCK_WAIT_S * MK_NS_PER_S);
+	return cli_end(command->name, command->run(argc, argv));
+}
+
+static bool asks_for_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 int mk_cli_main(int argc, char **argv)
 {
-	const char *word = argc > 1 ? argv[1] : "help";
+	char *help[] = { (char *)(uintptr_t) "help", NULL };
 	const struct mk_cli_command *command;
 
-	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-		word = "help";
-	if (strcmp(word, "--version") == 0)
-		word = "version";
-	command = cli_command_find(word);
-	if (!command)
-		return cli_unknown_command(word);
-	mk_locks_wait_at_most(LOCK_WAIT_S * MK_NS_PER_S);
-	return cli_end(word, command->run(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv));
+	if (argc < 2)
+		return run(cli_command_find("help"), 1, help);
+	if (asks_for_help(argv[1]))
+		return run(cli_command_find("help"), argc - 1, argv + 1);
+	if (strcmp(argv[1], "--version") == 0)
+		return run(cli_command_find("version"), argc - 1, argv + 1);
+	command = cli_command_of(argc - 1, argv + 1);
+	if (command)
+		return run(command, argc - 1, argv + 1);
+	if (argc > 2 && asks_for_help(argv[2]) && cli_is_group(argv[1])) {
+		cli_print_group_help(stdout, argv[1]);
+		return cli_end(argv[1], 0);
+	}
+	return cli_unknown_command(argc - 1, argv + 1);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cli/cli.h - what the binary can do besides being a CNI plugin. One table (commands.c) says
  * each subcommand's name, words, flags and meaning; help, completion and the manual page are
- * printed from it (help.c). Each function gets its own argv (argv[0] is the subcommand) and returns
- * the exit status: 0; 1: it failed, or found something wrong; 2: no such subcommand; 3 (trace,
- * policy): the packet does not arrive. */
+ * printed from it (help.c). Each function gets its own argv and returns the exit status. argv[0] is
+ * the subcommand, which may be two words. Exit status: 0; 1: it failed, or found something wrong;
+ * 2: no such subcommand; 3 (trace, policy): the packet does not arrive. */
 #ifndef MK_CLI_CLI_H
 #define MK_CLI_CLI_H
 
@@ -22,7 +22,12 @@ int mk_cli_drops(int argc, char **argv);
 int mk_cli_monitor(int argc, char **argv);
 int mk_cli_nat(int argc, char **argv);
 int mk_cli_nodes(int argc, char **argv);
-int mk_cli_peer(int argc, char **argv);
+int mk_cli_peer_invite(int argc, char **argv);
+int mk_cli_peer_join(int argc, char **argv);
+int mk_cli_peer_leave(int argc, char **argv);
+int mk_cli_peer_publish(int argc, char **argv);
+int mk_cli_peer_rotate(int argc, char **argv);
+int mk_cli_peer_ticket(int argc, char **argv);
 int mk_cli_peers(int argc, char **argv);
 int mk_cli_pods(int argc, char **argv);
 int mk_cli_policy(int argc, char **argv);
@@ -56,12 +61,24 @@ enum mk_cli_flag {
 	MK_CLI_ONLY_IPV6 = 1 << 17,
 	MK_CLI_HEADERS = 1 << 18,
 	MK_CLI_NEIGHBOUR = 1 << 19,
+	MK_CLI_CLUSTER = 1 << 20,
+	MK_CLI_SERVER = 1 << 21,
+	MK_CLI_ACCESS = 1 << 22,
+	MK_CLI_RELAY = 1 << 23,
+	MK_CLI_ACCEPT = 1 << 24,
+	MK_CLI_KUBECONFIG = 1 << 25,
+	MK_CLI_SERVER_OF = 1 << 26,
+	MK_CLI_HUB = 1 << 27,
+	MK_CLI_TIMEOUT = 1 << 28,
+	MK_CLI_DRY_RUN = 1 << 29,
 };
 
-#define MK_CLI_WORDS 8
+#define MK_CLI_WORDS	 8
+#define MK_CLI_SERVERS	 8
+#define MK_CLI_TIMEOUT_S 30 /* default of --timeout */
 
 struct mk_cli_command {
-	const char *name;
+	const char *name; /* one word, or two: "peer join" */
 	int (*run)(int argc, char **argv);
 	const char *words; /* as usage shows them, "" for none */
 	int words_min, words_max;
@@ -107,6 +124,13 @@ struct mk_cli_options {
 	const char *headers, *neighbour; /* NULL: not given */
 	unsigned int port, sample, count; /* 0: not given */
 	int drops; /* --drops */
+	const char *cluster, *access, *accept; /* NULL: not given */
+	const char *servers[MK_CLI_SERVERS];
+	size_t server_count;
+	int relay; /* --relay */
+	const char *kubeconfig; /* NULL: not given */
+	unsigned int timeout; /* s */
+	int dry_run; /* --dry-run */
 	const char *words[MK_CLI_WORDS + 1]; /* of argv; NULL at the end */
 	int word_count;
 };

@@ -3,6 +3,7 @@
 #ifndef MK_CLI_CLI_INTERNAL_H
 #define MK_CLI_CLI_INTERNAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "cli/cli.h"
@@ -31,10 +32,20 @@ int cli_probe(int argc, char **argv);
 /* NULL: no such subcommand. */
 const struct mk_cli_command *cli_command_find(const char *name);
 
+/* Find the subcommand that @words begin with, of one word or of two. NULL: none. */
+const struct mk_cli_command *cli_command_of(int count, char **words);
+
+/* Is @word the first word of subcommands of two words, such as "peer"? Of @command? */
+bool cli_is_group(const char *word);
+bool cli_is_in_group(const struct mk_cli_command *command, const char *word);
+
 /* Print the unknown subcommand and the most similar one. Returns the exit status. */
-int cli_unknown_command(const char *word);
+int cli_unknown_command(int count, char **words);
 
 void cli_print_help(FILE *out);
+
+/* The part of the list whose first word is @word. */
+void cli_print_group_help(FILE *out, const char *word);
 
 void cli_print_command_help(FILE *out, const struct mk_cli_command *command);
 

@@ -17,14 +17,16 @@ static int version(int argc, char **argv)
 
 static int help(int argc, char **argv)
 {
-	const struct mk_cli_command *command = argc > 1 ? cli_command_find(argv[1]) : NULL;
+	const struct mk_cli_command *command = argc > 1 ? cli_command_of(argc - 1, argv + 1) : NULL;
 
-	if (argc > 1 && !command)
-		return cli_unknown_command(argv[1]);
 	if (command)
 		cli_print_command_help(stdout, command);
-	else
+	else if (argc == 1)
 		cli_print_help(stdout);
+	else if (cli_is_group(argv[1]))
+		cli_print_group_help(stdout, argv[1]);
+	else
+		return cli_unknown_command(argc - 1, argv + 1);
 	return 0;
 }
 
@@ -53,8 +55,24 @@ const struct mk_cli_command mk_cli_commands[] = {
 	  "list the other nodes: pod ranges, overlay addresses, address, what is missing in the kernel" },
 	{ "peers", mk_cli_peers, "[NAME]", 0, 1, LIST | FAMILIES,
 	  "list the other clusters that this one knows: pod ranges, views, path, packets; exit status 1 if one is not usable" },
-	{ "peer", mk_cli_peer, "publish", 1, 1, MK_CLI_STATE_DIR,
+	{ "peer publish", mk_cli_peer_publish, "", 0, 0, MK_CLI_STATE_DIR,
 	  "print this cluster and its nodes as objects for another cluster: monokube peer publish | kubectl --context OTHER apply -f -" },
+	{ "peer invite", mk_cli_peer_invite, "NAME", 1, 1, MK_CLI_CLUSTER | MK_CLI_STATE_DIR,
+	  "print what lets cluster NAME read what this cluster publishes: monokube peer invite NAME | kubectl apply -f -" },
+	{ "peer ticket", mk_cli_peer_ticket, "", 0, 0,
+	  MK_CLI_SERVER | MK_CLI_CLUSTER | MK_CLI_ACCESS | MK_CLI_RELAY | MK_CLI_ACCEPT |
+		  MK_CLI_STATE_DIR,
+	  "read the Secret of an invitation from standard input, and print the objects for the invited cluster, with the token: kubectl -n monokube-peers get secret invite-NAME -o json | monokube peer ticket --server URL" },
+	{ "peer join", mk_cli_peer_join, "CONTEXT CONTEXT", 2, 2,
+	  MK_CLI_KUBECONFIG | MK_CLI_SERVER_OF | MK_CLI_ACCESS | MK_CLI_HUB | MK_CLI_TIMEOUT |
+		  MK_CLI_DRY_RUN,
+	  "let two clusters, named by contexts of the kubeconfig, read what the other one publishes; a second time it changes only what differs" },
+	{ "peer rotate", mk_cli_peer_rotate, "CONTEXT CONTEXT", 2, 2,
+	  MK_CLI_KUBECONFIG | MK_CLI_TIMEOUT,
+	  "replace the tokens of two clusters that have joined; the old ones end at once" },
+	{ "peer leave", mk_cli_peer_leave, "CONTEXT CONTEXT", 2, 2,
+	  MK_CLI_KUBECONFIG | MK_CLI_DRY_RUN,
+	  "delete in both clusters what join has made, and the ClusterPeers" },
 	{ "services", mk_cli_services, "[NAME]", 0, 1, LIST | FAMILIES,
 	  "list the Services in the tables: addresses, backends, counters, drops" },
 	{ "sessions", mk_cli_sessions, "[FILTER ...]", 0, MK_CLI_WORDS,
@@ -83,7 +101,7 @@ const struct mk_cli_command mk_cli_commands[] = {
 	  "print bash completion: source <(monokube completion)" },
 	{ "manual", cli_manual, "", 0, 0, 0, "print the manual page: monokube manual | man -l -" },
 	{ "version", version, "", 0, 0, 0, "print the version" },
-	{ "help", help, "[SUBCOMMAND]", 0, 1, 0, "print this list, or the help of one subcommand" },
+	{ "help", help, "[SUBCOMMAND]", 0, 2, 0, "print this list, or the help of one subcommand" },
 };
 const size_t mk_cli_command_count = MK_ARRAY_SIZE(mk_cli_commands);
 
@@ -114,6 +132,24 @@ const struct mk_cli_flag_text mk_cli_flags[] = {
 	{ MK_CLI_HOST, "--host", "", "run from a container that has the host's process ids" },
 	{ MK_CLI_ONLY_IPV6, "--ipv6", "",
 	  "of a node with both families remove only what it has for IPv6" },
+	{ MK_CLI_CLUSTER, "--cluster", "NAME",
+	  "the clusterName of the cluster that invites; default: that of this node's agent" },
+	{ MK_CLI_SERVER, "--server", "URL",
+	  "where the invited cluster reaches this cluster's API server; several are tried in turn" },
+	{ MK_CLI_ACCESS, "--access", "WHAT",
+	  "what the other cluster may open: Exports, Pods or None; default Exports" },
+	{ MK_CLI_RELAY, "--relay", "",
+	  "the invited cluster is a hub, and carries packets between the inviting one and others" },
+	{ MK_CLI_ACCEPT, "--accept", "WHAT",
+	  "the inviting cluster is a hub, and introduces its other clusters: Transit or None; default None" },
+	{ MK_CLI_KUBECONFIG, "--kubeconfig", "FILE",
+	  "the kubeconfig; default: $KUBECONFIG, or else ~/.kube/config" },
+	{ MK_CLI_SERVER_OF, "--server", "CONTEXT=URL",
+	  "where the other cluster reaches the API server of CONTEXT; default: as the kubeconfig, or as before; several are tried in turn" },
+	{ MK_CLI_HUB, "--relay", "",
+	  "the first cluster is a hub: it carries packets between the second one and its other ones, and introduces these" },
+	{ MK_CLI_TIMEOUT, "--timeout", "S", "wait at most S seconds for a token; default 30" },
+	{ MK_CLI_DRY_RUN, "--dry-run", "", "print what would be done; change nothing" },
 	{ MK_CLI_STATE_DIR, "--state-dir", "DIR",
 	  "the agent's state directory; default /var/lib/monokube" },
 };
@@ -125,4 +161,30 @@ const struct mk_cli_command *cli_command_find(const char *name)
 		if (strcmp(name, mk_cli_commands[i].name) == 0)
 			return &mk_cli_commands[i];
 	return NULL;
+}
+
+const struct mk_cli_command *cli_command_of(int count, char **words)
+{
+	const struct mk_cli_command *command = cli_command_find(words[0]);
+	char name[64];
+
+	if (command || count < 2)
+		return command;
+	snprintf(name, sizeof(name), "%s %s", words[0], words[1]);
+	return cli_command_find(name);
+}
+
+bool cli_is_in_group(const struct mk_cli_command *command, const char *word)
+{
+	size_t length = strlen(word);
+
+	return strncmp(command->name, word, length) == 0 && command->name[length] == ' ';
+}
+
+bool cli_is_group(const char *word)
+{
+	for (size_t i = 0; i < mk_cli_command_count; i++)
+		if (cli_is_in_group(&mk_cli_commands[i], word))
+			return true;
+	return false;
 }

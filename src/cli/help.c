@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
 #include "monokube/version.h"
 #include "cli/cli.h"
 #include "cli/cli_internal.h"
@@ -24,43 +26,87 @@ void cli_print_command_help(FILE *out, const struct mk_cli_command *command)
 				mk_cli_flags[i].value, mk_cli_flags[i].help);
 }
 
+static void print_command_line(FILE *out, const struct mk_cli_command *command)
+{
+	fprintf(out, "  %-12s  %s\n", command->name, command->help);
+}
+
+void cli_print_group_help(FILE *out, const char *word)
+{
+	fprintf(out, "usage: monokube %s SUBCOMMAND [flags]\n\n", word);
+	for (size_t i = 0; i < mk_cli_command_count; i++)
+		if (cli_is_in_group(&mk_cli_commands[i], word))
+			print_command_line(out, &mk_cli_commands[i]);
+}
+
 void cli_print_help(FILE *out)
 {
 	fprintf(out, "usage: monokube SUBCOMMAND [flags]\n\n");
 	for (size_t i = 0; i < mk_cli_command_count; i++)
-		fprintf(out, "  %-10s  %s\n", mk_cli_commands[i].name, mk_cli_commands[i].help);
+		print_command_line(out, &mk_cli_commands[i]);
 	fprintf(out, "\nSUBCOMMAND --help lists its arguments and flags. With CNI_COMMAND in the\n"
 		     "environment it is a CNI plugin. State directory: " MK_STATE_DIR ".\n");
 }
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
+/* The shell's pattern for @command: the first two words with a blank between. */
 static void print_command_words(FILE *out, const struct mk_cli_command *command)
 {
-	fprintf(out, "\t%s) words='--help", command->name);
+	fprintf(out, "\t'%s%s'*) words='--help", command->name,
+		strchr(command->name, ' ') ? "" : " ");
 	for (size_t i = 0; i < mk_cli_flag_count; i++)
 		if (mk_cli_flags[i].flag & command->flags)
 			fprintf(out, " %s", mk_cli_flags[i].name);
 	fprintf(out, "' ;;\n");
 }
 
+static bool is_first_of_group(size_t index)
+{
+	const char *name = mk_cli_commands[index].name;
+	size_t length = strcspn(name, " ");
+
+	return index == 0 || strncmp(mk_cli_commands[index - 1].name, name, length + 1) != 0;
+}
+
+/* The first words of all commands, and for each group its second words. */
+static void print_completed_commands(FILE *out)
+{
+	fprintf(out, "\t((COMP_CWORD > 1)) || words='");
+	for (size_t i = 0; i < mk_cli_command_count; i++)
+		if (is_first_of_group(i))
+			fprintf(out, "%s%.*s", i ? " " : "",
+				(int)strcspn(mk_cli_commands[i].name, " "),
+				mk_cli_commands[i].name);
+	fprintf(out, "'\n");
+	for (size_t i = 0; i < mk_cli_command_count; i++) {
+		const char *name = mk_cli_commands[i].name, *second = strchr(name, ' ');
+
+		if (second)
+			fprintf(out,
+				"\t((COMP_CWORD == 2)) && [[ ${COMP_WORDS[1]} == %.*s ]] && words+=' %s'\n",
+				(int)(second - name), name, second + 1);
+	}
+}
+
 void cli_print_bash_completion(FILE *out)
 {
 	fprintf(out,
 		"# bash completion for monokube\n_monokube()\n{\n"
-		"\tlocal words current=${COMP_WORDS[COMP_CWORD]}\n"
+		"\tlocal words='' current=${COMP_WORDS[COMP_CWORD]}\n"
 		"\tcase ${COMP_WORDS[COMP_CWORD - 1]} in\n"
 		"\t-o) COMPREPLY=($(compgen -W json -- \"$current\")); return ;;\n"
 		"\t--protocol) COMPREPLY=($(compgen -W 'tcp udp sctp icmp' -- \"$current\")); return ;;\n"
+		"\t--access) COMPREPLY=($(compgen -W 'Exports Pods None' -- \"$current\")); return ;;\n"
+		"\t--accept) COMPREPLY=($(compgen -W 'Transit None' -- \"$current\")); return ;;\n"
 		"\t--state-dir) COMPREPLY=($(compgen -d -- \"$current\")); return ;;\n"
-		"\t--file) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
-		"\tesac\n\tcase ${COMP_WORDS[1]} in\n");
+		"\t--file | --kubeconfig) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
+		"\tesac\n\tcase \"${COMP_WORDS[1]} ${COMP_WORDS[2]} \" in\n");
 	for (size_t i = 0; i < mk_cli_command_count; i++)
 		print_command_words(out, &mk_cli_commands[i]);
-	fprintf(out, "\tesac\n\t((COMP_CWORD > 1)) || words='");
-	for (size_t i = 0; i < mk_cli_command_count; i++)
-		fprintf(out, "%s%s", i ? " " : "", mk_cli_commands[i].name);
-	fprintf(out, "'\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n}\n"
+	fprintf(out, "\tesac\n");
+	print_completed_commands(out);
+	fprintf(out, "\tCOMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n}\n"
 		     "complete -F _monokube monokube\n");
 }
 

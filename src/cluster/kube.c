@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "cluster/api/http.h"
 #include "cluster/api/version.h"
+#include "cluster/lead_internal.h"
 
 /* ---- from the reflectors --------------------------------------------------------------------- */
 
@@ -27,16 +29,6 @@ static bool is_own_node(const struct mk_kube *kube, const struct mk_resource *re
 	       strcmp(name, kube->node_name) == 0;
 }
 
-static const char *metadata_of(json_object *tree, const char *key)
-{
-	json_object *metadata, *value;
-
-	if (!json_object_object_get_ex(tree, "metadata", &metadata) ||
-	    !json_object_object_get_ex(metadata, key, &value) || !value)
-		return "";
-	return json_object_get_string(value);
-}
-
 static bool has_function_label(json_object *tree)
 {
 	json_object *metadata, *labels;
@@ -51,8 +43,10 @@ static bool has_function_label(json_object *tree)
 static bool is_outdated(const struct mk_kube *kube, const struct mk_resource *resource,
 			json_object *tree)
 {
-	const char *namespace_ = metadata_of(tree, "namespace"), *name = metadata_of(tree, "name");
-	uint64_t version = strtoull(metadata_of(tree, "resourceVersion"), NULL, 10), its_version;
+	const char *namespace_ = mk_json_metadata(tree, "namespace"),
+		   *name = mk_json_metadata(tree, "name");
+	uint64_t version = strtoull(mk_json_metadata(tree, "resourceVersion"), NULL, 10),
+		 its_version;
 
 	if (kube_is_function_pod(kube, resource, namespace_, name) && has_function_label(tree))
 		return true;
@@ -66,7 +60,10 @@ static int apply(void *ctx, const struct mk_resource *resource, json_object *tre
 	struct mk_kube *kube = ctx;
 	int ret;
 
-	if (is_own_node(kube, resource, metadata_of(tree, "name")))
+	if (kube->lead)
+		lead_saw(kube->lead, resource, mk_json_metadata(tree, "namespace"),
+			 mk_json_metadata(tree, "name"), tree);
+	if (is_own_node(kube, resource, mk_json_metadata(tree, "name")))
 		mk_report_node(kube->report, tree);
 	if (is_outdated(kube, resource, tree))
 		return 0;
@@ -82,6 +79,8 @@ static void remove_object(void *ctx, const struct mk_resource *resource, const c
 	struct mk_kube *kube = ctx;
 	uint64_t version;
 
+	if (kube->lead)
+		lead_saw(kube->lead, resource, namespace_, name, NULL);
 	if (resource->model_kind == MK_KIND_CHAIN)
 		kube_chain_gone(kube, namespace_, name);
 	if (!kube_other_has_pod(kube, resource, namespace_, name, &version))
@@ -202,8 +201,8 @@ static int load(struct mk_kube *kube, const struct mk_kube_options *options, str
 	for (int id = 0; id < MK_RESOURCE_COUNT; id++)
 		kube->resources[id] = *mk_resource((enum mk_resource_id)id);
 	kube->resources[MK_RESOURCE_OWN_PODS].field_selector = kube->own_pods;
-	kube->http = mk_http_new(kube->loop, &kube->credentials,
-				 options->limits ? options->limits : &mk_http_limits_default, err);
+	kube->limits = options->limits ? options->limits : &mk_http_limits_default;
+	kube->http = mk_http_new(kube->loop, &kube->credentials, kube->limits, err);
 	if (!kube->http)
 		return -err->code;
 	if (!options->node_name)
@@ -211,7 +210,8 @@ static int load(struct mk_kube *kube, const struct mk_kube_options *options, str
 	kube->report = mk_report_new(kube->loop, kube->http, options->node_name,
 				     options->event_again_ms, err);
 	kube->chains = kube->report ? kube_chains_new(kube, err) : NULL;
-	return kube->chains ? 0 : -err->code;
+	kube->lead = kube->chains ? lead_new(kube, options->lease, err) : NULL;
+	return kube->lead ? 0 : -err->code;
 }
 
 static int follow_all(struct mk_kube *kube, struct mk_error *err)
@@ -269,6 +269,7 @@ void kube_stop(struct mk_kube *kube)
 		return;
 	for (int id = 0; id < MK_RESOURCE_COUNT; id++)
 		mk_reflector_stop(kube->reflectors[id]);
+	lead_free(kube->lead);
 	kube_chains_free(kube->chains);
 	mk_report_free(kube->report);
 	mk_version_free(kube->version);
@@ -290,6 +291,11 @@ void kube_event(struct mk_kube *kube, bool warning, const char *reason, const ch
 {
 	if (kube->report)
 		mk_report_event(kube->report, NULL, warning, reason, message);
+}
+
+struct mk_lead *kube_lead(struct mk_kube *kube)
+{
+	return kube->lead;
 }
 
 struct mk_ip kube_server(const struct mk_kube *kube)

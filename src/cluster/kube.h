@@ -12,7 +12,9 @@
 #include "base/ip.h"
 #include "cluster/api/clock.h"
 #include "cluster/api/credentials.h"
+#include "cluster/api/lease.h"
 #include "cluster/files/cluster_dir.h"
+#include "cluster/lead.h"
 #include "cluster/model/model.h"
 #include "cluster/source.h"
 #include "cluster/watch/reflector.h"
@@ -25,6 +27,7 @@ struct mk_kube_options {
 	const struct mk_reflector_timing *timing; /* NULL: the default */
 	const struct mk_http_limits *limits; /* NULL: the default */
 	uint64_t event_again_ms; /* shortest time between two counts of an Event; 0: a minute */
+	const struct mk_lease_timing *lease; /* NULL: the default */
 };
 
 /* Load the credentials, which may fail, and start. @listed is called from the loop, with
@@ -65,6 +68,9 @@ const struct mk_api_clock *kube_clock(const struct mk_kube *kube);
 
 /* Return the address that sent the last answer; AF_UNSPEC: none yet. */
 struct mk_ip kube_server(const struct mk_kube *kube);
+
+/* See mk_source_lead(). NULL: no node_name. */
+struct mk_lead *kube_lead(struct mk_kube *kube);
 
 /* See mk_source_chain_status(). */
 void kube_chain_status(struct mk_kube *kube, const struct mk_chain_status *status);

@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "cluster/api/backoff.h"
@@ -63,33 +64,14 @@ static void send_next(uv_timer_t *timer);
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static json_object *member(json_object *of, const char *key)
-{
-	json_object *value = NULL;
-
-	return of && json_object_object_get_ex(of, key, &value) ? value : NULL;
-}
-
-static const char *text_of(json_object *of, const char *key)
-{
-	json_object *value = member(of, key);
-
-	return value ? json_object_get_string(value) : "";
-}
-
-static void add_text(json_object *to, const char *key, const char *text)
-{
-	json_object_object_add(to, key, json_object_new_string(text));
-}
-
 static json_object *condition(const char *type, const struct mk_chain_condition *of)
 {
 	json_object *json = json_object_new_object();
 
-	add_text(json, "type", type);
-	add_text(json, "status", of->holds ? "True" : "False");
-	add_text(json, "reason", of->reason);
-	add_text(json, "message", of->message);
+	mk_json_add_text(json, "type", type);
+	mk_json_add_text(json, "status", of->holds ? "True" : "False");
+	mk_json_add_text(json, "reason", of->reason);
+	mk_json_add_text(json, "message", of->message);
 	return json;
 }
 
@@ -105,7 +87,7 @@ static json_object *status_json(const struct mk_chain_status *status)
 		json_object *function = json_object_new_object();
 		size_t used = strlen(summary);
 
-		add_text(function, "name", of->name);
+		mk_json_add_text(function, "name", of->name);
 		json_object_object_add(function, "ready", json_object_new_int((int)of->ready));
 		json_object_object_add(function, "total", json_object_new_int((int)of->total));
 		json_object_array_add(functions, function);
@@ -123,12 +105,12 @@ static json_object *status_json(const struct mk_chain_status *status)
 
 static json_object *find_condition(json_object *status, const char *type)
 {
-	json_object *list = member(status, "conditions");
+	json_object *list = mk_json_member(status, "conditions");
 
 	if (!list || !json_object_is_type(list, json_type_array))
 		return NULL;
 	for (size_t i = 0; i < json_object_array_length(list); i++)
-		if (strcmp(text_of(json_object_array_get_idx(list, i), "type"), type) == 0)
+		if (strcmp(mk_json_text(json_object_array_get_idx(list, i), "type"), type) == 0)
 			return json_object_array_get_idx(list, i);
 	return NULL;
 }
@@ -151,7 +133,7 @@ static json_object *status_of(const struct kube_chain *chain)
 	if (!chain->wanted || json_object_deep_copy(chain->wanted, &json, NULL) < 0)
 		json = status_json(&status);
 	snprintf(status.accepted.message, sizeof(status.accepted.message), "%s", chain->refused);
-	json_object_array_put_idx(member(json, "conditions"), 0,
+	json_object_array_put_idx(mk_json_member(json, "conditions"), 0,
 				  condition("Accepted", &status.accepted));
 	return json;
 }
@@ -159,25 +141,26 @@ static json_object *status_of(const struct kube_chain *chain)
 static bool has_condition(json_object *seen, json_object *wanted)
 {
 	static const char *const keys[] = { "status", "reason", "message" };
-	json_object *found = find_condition(seen, text_of(wanted, "type"));
+	json_object *found = find_condition(seen, mk_json_text(wanted, "type"));
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(keys); i++)
-		if (strcmp(text_of(found, keys[i]), text_of(wanted, keys[i])) != 0)
+		if (strcmp(mk_json_text(found, keys[i]), mk_json_text(wanted, keys[i])) != 0)
 			return false;
 	return found != NULL;
 }
 
 static bool has_status(const struct kube_chain *chain, json_object *status)
 {
-	json_object *list = member(status, "conditions"),
-		    *observed = member(chain->seen, "observedGeneration");
+	json_object *list = mk_json_member(status, "conditions"),
+		    *observed = mk_json_member(chain->seen, "observedGeneration");
 
 	for (size_t i = 0; i < json_object_array_length(list); i++)
 		if (!has_condition(chain->seen, json_object_array_get_idx(list, i)))
 			return false;
 	return observed && json_object_get_int64(observed) == chain->generation &&
-	       json_object_equal(member(chain->seen, "functions"), member(status, "functions")) &&
-	       strcmp(text_of(chain->seen, "summary"), text_of(status, "summary")) == 0;
+	       json_object_equal(mk_json_member(chain->seen, "functions"),
+				 mk_json_member(status, "functions")) &&
+	       strcmp(mk_json_text(chain->seen, "summary"), mk_json_text(status, "summary")) == 0;
 }
 
 static void plan(struct kube_chains *chains, uint64_t wait_ms)
@@ -209,46 +192,11 @@ static void look(struct kube_chains *chains, struct kube_chain *chain)
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
-/* FNV-1a, and the finalizer of SplitMix64: names of nodes differ in their last characters. */
-static uint64_t hash_of(const char *uid, const char *node)
-{
-	uint64_t hash = 0xcbf29ce484222325;
-
-	for (; *uid; uid++)
-		hash = (hash ^ (uint8_t)*uid) * 0x100000001b3;
-	for (; *node; node++)
-		hash = (hash ^ (uint8_t)*node) * 0x100000001b3;
-	hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
-	hash = (hash ^ hash >> 27) * 0x94d049bb133111eb;
-	return hash ^ hash >> 31;
-}
-
-struct ranking {
-	const char *uid, *own_node;
-	uint64_t own_hash;
-	unsigned int before;
-	bool is_ready; /* this node */
-};
-
-static void rank_node(void *ctx, const struct mk_node_object *node)
-{
-	struct ranking *ranking = ctx;
-
-	if (!node->ready)
-		return;
-	if (strcmp(node->name, ranking->own_node) == 0)
-		ranking->is_ready = true;
-	else if (hash_of(ranking->uid, node->name) < ranking->own_hash)
-		ranking->before++;
-}
-
 static void rank(const struct mk_kube *kube, struct kube_chain *chain)
 {
-	struct ranking ranking = { .uid = chain->uid, .own_node = kube->node_name };
+	unsigned int rank = kube_rank(kube, chain->uid);
 
-	ranking.own_hash = hash_of(chain->uid, kube->node_name);
-	mk_model_each_node(kube->model, rank_node, &ranking);
-	chain->rank = ranking.is_ready && ranking.before < WRITERS ? ranking.before : NO_RANK;
+	chain->rank = rank < WRITERS ? rank : NO_RANK;
 	chain->ranked_ms = uv_now(kube->loop);
 }
 
@@ -302,22 +250,22 @@ static struct kube_chain *next_due(struct kube_chains *chains, uint64_t *wait_ms
 /* A condition keeps its time as long as its status stays. */
 static void date_condition(const struct kube_chain *chain, json_object *of)
 {
-	json_object *before = find_condition(chain->seen, text_of(of, "type"));
-	const char *since = text_of(before, "lastTransitionTime");
+	json_object *before = find_condition(chain->seen, mk_json_text(of, "type"));
+	const char *since = mk_json_text(before, "lastTransitionTime");
 	char now[MK_TIME_STRLEN];
 
 	mk_time_format(mk_time_now_unix_ns() / MK_NS_PER_S * MK_NS_PER_S, now);
-	if (!*since || strcmp(text_of(before, "status"), text_of(of, "status")) != 0)
+	if (!*since || strcmp(mk_json_text(before, "status"), mk_json_text(of, "status")) != 0)
 		since = now;
-	add_text(of, "lastTransitionTime", since);
+	mk_json_add_text(of, "lastTransitionTime", since);
 	json_object_object_add(of, "observedGeneration", json_object_new_int64(chain->generation));
 }
 
 /* Keep the conditions of others. */
 static void complete_conditions(const struct kube_chain *chain, json_object *status)
 {
-	json_object *list = member(status, "conditions"),
-		    *others = member(chain->seen, "conditions");
+	json_object *list = mk_json_member(status, "conditions"),
+		    *others = mk_json_member(chain->seen, "conditions");
 	size_t own = json_object_array_length(list);
 
 	for (size_t i = 0; i < own; i++)
@@ -327,7 +275,7 @@ static void complete_conditions(const struct kube_chain *chain, json_object *sta
 	for (size_t i = 0; i < json_object_array_length(others); i++) {
 		json_object *other = json_object_array_get_idx(others, i);
 
-		if (!find_condition(chain->lacks, text_of(other, "type")))
+		if (!find_condition(chain->lacks, mk_json_text(other, "type")))
 			json_object_array_add(list, json_object_get(other));
 	}
 }
@@ -346,7 +294,7 @@ static json_object *body_of(const struct kube_chain *chain)
 	complete_conditions(chain, status);
 	json_object_object_add(status, "observedGeneration",
 			       json_object_new_int64(chain->generation));
-	add_text(metadata, "resourceVersion", chain->version);
+	mk_json_add_text(metadata, "resourceVersion", chain->version);
 	json_object_object_add(body, "metadata", metadata);
 	json_object_object_add(body, "status", status);
 	return body;
@@ -379,8 +327,8 @@ static void report_ready(const struct kube_chains *chains, const struct kube_cha
 
 	if (chains->ready_changes)
 		mk_report_event(chains->kube->report, &about,
-				strcmp(text_of(ready, "status"), "True") != 0,
-				text_of(ready, "reason"), text_of(ready, "message"));
+				strcmp(mk_json_text(ready, "status"), "True") != 0,
+				mk_json_text(ready, "reason"), mk_json_text(ready, "message"));
 }
 
 /* After a conflict the watch brings another version. What the server refuses is tried again like
@@ -466,7 +414,8 @@ static void send_status(struct kube_chains *chains, struct kube_chain *chain)
 	chains->sending = chain;
 	chains->sent = json_object_get(chain->lacks);
 	chains->sent_of = chain->generation;
-	chains->ready_changes = strcmp(text_of(before, "reason"), text_of(after, "reason")) != 0;
+	chains->ready_changes =
+		strcmp(mk_json_text(before, "reason"), mk_json_text(after, "reason")) != 0;
 }
 
 static void send_next(uv_timer_t *timer)
@@ -541,8 +490,9 @@ static struct kube_chain *add(struct kube_chains *chains, const char *namespace_
 /* Without memory, the status of this chain is left to other agents. */
 void kube_chain_seen(struct mk_kube *kube, json_object *tree, const char *refused)
 {
-	json_object *metadata = member(tree, "metadata");
-	const char *namespace_ = text_of(metadata, "namespace"), *name = text_of(metadata, "name");
+	json_object *metadata = mk_json_member(tree, "metadata");
+	const char *namespace_ = mk_json_text(metadata, "namespace"),
+		   *name = mk_json_text(metadata, "name");
 	struct kube_chain *chain;
 
 	if (!kube->chains)
@@ -550,16 +500,16 @@ void kube_chain_seen(struct mk_kube *kube, json_object *tree, const char *refuse
 	chain = find(kube->chains, namespace_, name) ?: add(kube->chains, namespace_, name);
 	if (!chain)
 		return;
-	if (!set_text(&chain->uid, text_of(metadata, "uid")) ||
-	    !set_text(&chain->version, text_of(metadata, "resourceVersion"))) {
+	if (!set_text(&chain->uid, mk_json_text(metadata, "uid")) ||
+	    !set_text(&chain->version, mk_json_text(metadata, "resourceVersion"))) {
 		free_chain(kube->chains, chain);
 		return;
 	}
-	chain->generation = json_object_get_int64(member(metadata, "generation"));
+	chain->generation = json_object_get_int64(mk_json_member(metadata, "generation"));
 	free(chain->refused);
 	chain->refused = refused ? strdup(refused) : NULL;
 	json_object_put(chain->seen);
-	chain->seen = json_object_get(member(tree, "status"));
+	chain->seen = json_object_get(mk_json_member(tree, "status"));
 	look(kube->chains, chain);
 }
 

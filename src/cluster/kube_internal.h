@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cluster/kube_internal.h - shared by kube.c, which follows what is always followed,
  * kube_policies.c, which follows what network policies, service function chains and other clusters
- * need, and kube_chains.c, which writes the status of chains. */
+ * need, kube_chains.c, which writes the status of chains, and lead.c, which leads. */
 #ifndef MK_CLUSTER_KUBE_INTERNAL_H
 #define MK_CLUSTER_KUBE_INTERNAL_H
 
@@ -9,6 +9,7 @@
 #include "cluster/kube.h"
 
 struct kube_chains;
+struct mk_lead;
 
 struct mk_kube {
 	uv_loop_t *loop;
@@ -16,12 +17,14 @@ struct mk_kube {
 	struct mk_credentials credentials;
 	struct mk_http *http;
 	struct mk_reflector_timing timing;
+	const struct mk_http_limits *limits;
 	struct mk_resource resources[MK_RESOURCE_COUNT]; /* with the name of this node */
 	struct mk_reflector *reflectors[MK_RESOURCE_COUNT];
 	bool settled[MK_RESOURCE_COUNT]; /* listed, or known to be absent */
 	char *node_name, *own_pods; /* the latter: a field selector */
 	struct mk_report *report; /* NULL: nothing is reported */
 	struct kube_chains *chains; /* NULL as @report */
+	struct mk_lead *lead; /* NULL as @report */
 	struct mk_version *version;
 	mk_listed_fn *listed;
 	void *ctx;
@@ -43,6 +46,10 @@ bool kube_is_function_pod(const struct mk_kube *kube, const struct mk_resource *
 			  const char *namespace_, const char *name);
 /* Has more been read of what policies, chains and other clusters need than was reported? */
 bool kube_policies_news(struct mk_kube *kube);
+
+/* Return how many Ready Nodes come before this one in the order of @key; UINT_MAX: this Node is not
+ * Ready. */
+unsigned int kube_rank(const struct mk_kube *kube, const char *key);
 
 struct kube_chains *kube_chains_new(struct mk_kube *kube, struct mk_error *err); /* NULL: error */
 void kube_chains_free(struct kube_chains *chains); /* after a close callback of the loop */

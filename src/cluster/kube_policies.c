@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Follow what network policies, service function chains and other clusters need, while it is
  * wanted: all policies and chains, Namespaces, the Pods of this node, the Pods of the cluster,
- * those of functions, ClusterPeers and what these have published. A Pod may be in all three
- * lists; the one with its later version counts. But of a function pod only the third list has
- * all that matters. */
+ * those of functions, ClusterPeers, what these have published, ServiceImports and ServiceExports.
+ * A Pod may be in all three lists; the one with its later version counts. But of a function pod
+ * only the third list has all that matters. */
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cluster/kube_internal.h"
@@ -52,6 +52,9 @@ void kube_want_peers(struct mk_kube *kube, bool wanted)
 	set_wanted(kube, MK_RESOURCE_CLUSTER_PEERS, wanted);
 	set_wanted(kube, MK_RESOURCE_PUBLISHED_CLUSTERS, wanted);
 	set_wanted(kube, MK_RESOURCE_PUBLISHED_NODES, wanted);
+	set_wanted(kube, MK_RESOURCE_EXTERNALS, wanted);
+	set_wanted(kube, MK_RESOURCE_SERVICE_IMPORTS, wanted);
+	set_wanted(kube, MK_RESOURCE_SERVICE_EXPORTS, wanted);
 	kube->told_peers &= kube_peers_listed(kube);
 }
 
@@ -80,7 +83,10 @@ bool kube_peers_listed(const struct mk_kube *kube)
 {
 	return !kube->want_peers || (kube->settled[MK_RESOURCE_CLUSTER_PEERS] &&
 				     kube->settled[MK_RESOURCE_PUBLISHED_CLUSTERS] &&
-				     kube->settled[MK_RESOURCE_PUBLISHED_NODES]);
+				     kube->settled[MK_RESOURCE_PUBLISHED_NODES] &&
+				     kube->settled[MK_RESOURCE_EXTERNALS] &&
+				     kube->settled[MK_RESOURCE_SERVICE_IMPORTS] &&
+				     kube->settled[MK_RESOURCE_SERVICE_EXPORTS]);
 }
 
 bool kube_policies_news(struct mk_kube *kube)

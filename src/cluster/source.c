@@ -193,6 +193,11 @@ const struct mk_api_clock *mk_source_clock(const struct mk_source *source)
 	return source->kube ? kube_clock(source->kube) : NULL;
 }
 
+struct mk_lead *mk_source_lead(struct mk_source *source)
+{
+	return source->kube ? kube_lead(source->kube) : NULL;
+}
+
 bool mk_source_server(const struct mk_source *source, struct mk_ip *ip)
 {
 	*ip = (struct mk_ip){ 0 };

@@ -10,6 +10,7 @@
 
 #include "cluster/api/clock.h"
 #include "cluster/files/cluster_dir.h"
+#include "cluster/lead.h"
 #include "cluster/model/model.h"
 #include "cluster/watch/reflector.h"
 #include "config/config.h"
@@ -75,6 +76,9 @@ void mk_source_warn(struct mk_source *source, const char *reason, const char *me
 
 /* Say what the status of a chain should be. This node writes it if it is its turn. */
 void mk_source_chain_status(struct mk_source *source, const struct mk_chain_status *status);
+
+/* Return what the leader needs of the API server; NULL for a directory, which has no leader. */
+struct mk_lead *mk_source_lead(struct mk_source *source);
 
 /* Get the address that the API server last answered from; false: unknown, or a directory. */
 bool mk_source_server(const struct mk_source *source, struct mk_ip *ip);

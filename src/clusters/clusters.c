@@ -121,10 +121,17 @@ static bool is_free(const struct clusters_work *work, const struct clusters_peer
 		if (overlaps(range, held))
 			return false;
 	}
-	for (const struct clusters_peer *older = work->peers; older < at; older++) {
+	snprintf(what, HELD_CHARS, "externalCidr of this cluster");
+	*held = work->own->externals;
+	if (overlaps(range, held))
+		return false;
+	for (const struct clusters_peer *older = work->peers; older <= at; older++) {
 		snprintf(what, HELD_CHARS, "the view of peer '%s'", older->peer->name);
 		*held = older->view;
 		if (older->state->has_view && overlaps(range, held))
+			return false;
+		*held = older->external_view;
+		if (older->state->has_external_view && overlaps(range, held))
 			return false;
 	}
 	return true;
@@ -140,7 +147,7 @@ static int check_lengths(struct clusters_peer *at, const struct mk_cidr *home)
 	if (view->ip.family == AF_UNSPEC)
 		ret = clusters_say(
 			&reason,
-			"spec.podCidr has no %s range: name a free range with prefix length %u, such as one of 240.0.0.0/6, or Same",
+			"no view of %s yet: the leader writes one to status.podCidr; without a leader, set spec.podCidr to a free range with prefix length %u, such as one of 240.0.0.0/6, or Same",
 			mk_family_name(home->ip.family), home->prefix_bits);
 	else if (view->prefix_bits != home->prefix_bits)
 		ret = clusters_say(
@@ -175,6 +182,34 @@ static int take_view(struct clusters_work *work, struct clusters_peer *at)
 	at->home = home;
 	at->view = view;
 	at->state->has_view = true;
+	return 0;
+}
+
+/* Without a view of its external addresses, the peer's pods are reached all the same. Without a
+ * view of its pods, its packets are not known. */
+static int take_external_view(struct clusters_work *work, struct clusters_peer *at)
+{
+	char text[MK_CIDR_STRLEN], other[MK_CIDR_STRLEN], what[HELD_CHARS];
+	struct mk_cidr home = at->peer->external_home, view = at->peer->external_view, held;
+
+	if (!at->state->has_view || home.ip.family == AF_UNSPEC || view.ip.family == AF_UNSPEC)
+		return 0;
+	home = mk_cidr_network(&home);
+	view = mk_cidr_network(&view);
+	if (home.prefix_bits != view.prefix_bits)
+		return clusters_say(
+			&at->state->reason,
+			"spec.externalCidr '%s' has another prefix length than the peer's range %s: give it %u bits",
+			mk_cidr_format(&view, text), mk_cidr_format(&home, other),
+			home.prefix_bits);
+	if (!is_free(work, at, &view, &held, what))
+		return clusters_say(&at->state->reason,
+				    "spec.externalCidr %s overlaps %s, %s: name a free range",
+				    mk_cidr_format(&view, text), mk_cidr_format(&held, other),
+				    what);
+	at->external_home = home;
+	at->external_view = view;
+	at->state->has_external_view = true;
 	return 0;
 }
 
@@ -245,10 +280,19 @@ static uint16_t mtu_of(const struct clusters_peer *at, uint16_t most)
 	return mtu && mtu < most ? mtu : most;
 }
 
+static void set_ranges(struct mk_cluster *row, const struct mk_cidr *home,
+		       const struct mk_cidr *view)
+{
+	struct mk_ip mask = mk_cidr_mask(home);
+
+	row->home = mk_ip_to_addr(&home->ip);
+	row->view = mk_ip_to_addr(&view->ip);
+	row->mask = mk_ip_to_addr(&mask);
+}
+
 static struct mk_cluster row_of(const struct clusters_work *work, const struct clusters_peer *at)
 {
 	struct mk_cluster row = { .mask = no_address_matches(work->own->family) };
-	struct mk_ip mask;
 
 	row.via = at->carrier ? at->carrier->state->number : at->state->number;
 	row.hop_count = at->carrier ? (uint32_t)at->carrier->state->nodes_used : 0;
@@ -257,29 +301,58 @@ static struct mk_cluster row_of(const struct clusters_work *work, const struct c
 		row.mtu_bytes = mtu_of(at->carrier, row.mtu_bytes);
 	if (!at->state->has_view)
 		return row;
-	mask = mk_cidr_mask(&at->home);
-	row.home = mk_ip_to_addr(&at->home.ip);
-	row.view = mk_ip_to_addr(&at->view.ip);
-	row.mask = mk_ip_to_addr(&mask);
+	set_ranges(&row, &at->home, &at->view);
 	row.host_bits = at->carrier == at ? at->host_bits : 0;
 	row.flags = (at->peer->access_pods ? MK_CLUSTER_ACCESS_PODS : 0) |
+		    (at->peer->access_exports ? MK_CLUSTER_ACCESS_EXPORTS : 0) |
 		    (at->peer->relayed ? MK_CLUSTER_RELAYED : 0);
 	return row;
+}
+
+static void add_row(struct mk_clusters_rows *rows, uint32_t number, const struct mk_cluster *row)
+{
+	rows->clusters[rows->cluster_count++] =
+		(struct mk_clusters_cluster){ .number = number, .row = *row };
+}
+
+/* No node has an external address: any of them gets the packets. */
+static void add_external(struct mk_clusters_rows *rows, const struct clusters_peer *at,
+			 const struct mk_cluster *of_pods)
+{
+	struct mk_cluster row = *of_pods;
+
+	set_ranges(&row, &at->external_home, &at->external_view);
+	row.host_bits = 0;
+	add_row(rows, at->state->number | MK_CLUSTER_EXTERNAL, &row);
+}
+
+static void add_own(struct clusters_work *work)
+{
+	struct mk_cidr range = mk_cidr_network(&work->own->externals);
+	struct mk_cluster row = { .via = work->own->number };
+
+	set_ranges(&row, &range, &range);
+	add_row(work->rows, work->own->number | MK_CLUSTER_EXTERNAL, &row);
 }
 
 static int add_clusters(struct clusters_work *work)
 {
 	struct mk_clusters_rows *rows = work->rows;
 
-	rows->clusters = calloc(work->count + 1, sizeof(*rows->clusters));
+	rows->clusters = calloc(2 * work->count + 1, sizeof(*rows->clusters));
 	if (!rows->clusters)
 		return -ENOMEM;
-	for (size_t i = 0; i < work->count; i++)
-		if (work->peers[i].state->number)
-			rows->clusters[rows->cluster_count++] = (struct mk_clusters_cluster){
-				.number = work->peers[i].state->number,
-				.row = row_of(work, &work->peers[i]),
-			};
+	for (size_t i = 0; i < work->count; i++) {
+		const struct clusters_peer *at = &work->peers[i];
+		struct mk_cluster row = row_of(work, at);
+
+		if (at->state->number)
+			add_row(rows, at->state->number, &row);
+		if (at->state->has_external_view)
+			add_external(rows, at, &row);
+	}
+	if (work->own->externals.ip.family != AF_UNSPEC)
+		add_own(work);
 	qsort(rows->clusters, rows->cluster_count, sizeof(*rows->clusters), compare_numbers);
 	return 0;
 }
@@ -314,7 +387,7 @@ static int decide(struct clusters_work *work)
 		else
 			ret = identify(work, at);
 		if (ret == 0 && at->state->number)
-			ret = take_view(work, at);
+			ret = take_view(work, at) ?: take_external_view(work, at);
 	}
 	for (at = work->peers; at < end && ret == 0; at++)
 		if (at->state->number)
@@ -336,6 +409,7 @@ static int compute(struct clusters_work *work, const struct mk_clusters_peer *pe
 	qsort(work->peers, work->count, sizeof(*work->peers), compare_age);
 	ret = decide(work);
 	ret = ret ?: add_clusters(work);
+	ret = ret ?: clusters_add_targets(work, peers);
 	return ret ?: clusters_add_fdb(work);
 }
 
@@ -367,5 +441,6 @@ void mk_clusters_rows_release(struct mk_clusters_rows *rows)
 	free(rows->nodes);
 	free(rows->carriers);
 	free(rows->fdb);
+	free(rows->targets);
 	*rows = (struct mk_clusters_rows){ 0 };
 }

@@ -39,10 +39,14 @@ struct mk_clusters_peer {
 	bool speaks_wire; /* its wireVersions have MK_CLUSTER_WIRE */
 	uint32_t number; /* as published; 0: mk_cluster_number() */
 	struct mk_cidr home; /* its published pod range; AF_UNSPEC: nothing of this family */
+	struct mk_cidr external_home; /* .. and that of its external addresses */
 	/* From the ClusterPeer: */
 	const char *via; /* the peer by which it is reached; NULL: by its own nodes */
 	struct mk_cidr view; /* spec.podCidr of this family; AF_UNSPEC: none. Same: as @home */
-	bool access_pods, relayed;
+	struct mk_cidr external_view; /* of its external addresses; AF_UNSPEC: none */
+	bool access_pods; /* access: Pods */
+	bool access_exports; /* access: Exports */
+	bool relayed;
 	uint16_t mtu_bytes; /* 0: the overlay's */
 	const struct mk_clusters_node *nodes;
 	size_t node_count;
@@ -53,6 +57,7 @@ struct mk_clusters_own {
 	uint32_t number;
 	sa_family_t family; /* of the call */
 	struct mk_cidr cluster_cidr; /* of the family */
+	struct mk_cidr externals; /* externalCidr of the family; AF_UNSPEC: none */
 	/* Ranges that no view may overlap: VTEPs, Services, nodes' networks. */
 	const struct mk_cidr *others;
 	size_t other_count;
@@ -72,13 +77,14 @@ struct mk_clusters_state {
 	/* Its view is this cluster's way to it: the view gets a route. Otherwise its row matches no
 	 * address, but its nodes are known: the other family may need them. */
 	bool has_view;
+	bool has_external_view; /* the same for its external addresses */
 	bool is_usable; /* @has_view, and a node is known that gets its packets */
 	char *reason; /* why not, or what is left out of it, with value and remedy; NULL: all is well */
 	size_t nodes_used;
 };
 
 struct mk_clusters_cluster {
-	uint32_t number;
+	uint32_t number; /* of external addresses with MK_CLUSTER_EXTERNAL */
 	/* Without view: @home and @view are zeros and @mask is all ones, so no address matches. */
 	struct mk_cluster row;
 };
@@ -98,6 +104,12 @@ struct mk_clusters_carrier {
 	uint32_t number;
 };
 
+/* An entry of map exports. */
+struct mk_clusters_export {
+	struct mk_export key;
+	struct mk_addr target; /* of an external address; zeros: of a pod, which is itself meant */
+};
+
 /* A destination MAC address with the address and port of the node behind it: an FDB entry. */
 struct mk_clusters_fdb {
 	struct mk_mac mac; /* struct mk_cluster_dest */
@@ -105,12 +117,19 @@ struct mk_clusters_fdb {
 	uint16_t port; /* 0: as this cluster's */
 };
 
+/* A node that can get probes: it has the pods of its own pod CIDR, so packets to them reach it. */
+struct mk_clusters_target {
+	size_t peer; /* index in the input */
+	struct mk_ip ip; /* its virtual pod address, in the view */
+};
+
 struct mk_clusters_rows {
 	struct mk_clusters_cluster *clusters; /* sorted by number */
 	struct mk_clusters_hop *nodes; /* sorted by key */
 	struct mk_clusters_carrier *carriers; /* sorted by address */
 	struct mk_clusters_fdb *fdb; /* sorted by MAC address */
-	size_t cluster_count, node_count, carrier_count, fdb_count;
+	struct mk_clusters_target *targets; /* sorted by peer */
+	size_t cluster_count, node_count, carrier_count, fdb_count, target_count;
 	struct mk_clusters_state *states; /* one per peer */
 	size_t state_count;
 };

@@ -18,6 +18,7 @@ struct clusters_peer {
 	const struct mk_clusters_peer *peer;
 	struct mk_clusters_state *state;
 	struct mk_cidr home, view; /* networks; AF_UNSPEC unless state->has_view */
+	struct mk_cidr external_home, external_view; /* unless state->has_external_view */
 	const struct clusters_peer
 		*carrier; /* whose nodes get its packets: itself, a hub, or NULL */
 	size_t node_count; /* of its own nodes; 0 if it is reached by a hub */
@@ -38,6 +39,9 @@ __attribute__((format(printf, 2, 3))) int clusters_say(char **reason, const char
 
 /* Choose the nodes of all peers that have a number, and add their rows and carriers. */
 mk_must_check int clusters_add_nodes(struct clusters_work *work);
+/* Add the targets of probes of all peers, whose first is @peers. */
+mk_must_check int clusters_add_targets(struct clusters_work *work,
+				       const struct mk_clusters_peer *peers);
 /* Add the FDB entries of all peers. */
 mk_must_check int clusters_add_fdb(struct clusters_work *work);
 

@@ -322,6 +322,48 @@ int clusters_add_nodes(struct clusters_work *work)
 	return 0;
 }
 
+/* ---- probes ---------------------------------------------------------------------------------- */
+
+/* The virtual pod address of the node is the first one behind the network's (mk_addresses). */
+static struct mk_ip target_of(const struct clusters_peer *at, const struct mk_clusters_node *node)
+{
+	struct mk_ip mask_ip = mk_cidr_mask(&at->home), ip = mk_cidr_nth(&node->pod_cidr, 1);
+	struct mk_addr addr = mk_ip_to_addr(&ip), mask = mk_ip_to_addr(&mask_ip);
+	struct mk_addr view = mk_ip_to_addr(&at->view.ip);
+
+	for (size_t i = 0; i < sizeof(addr.word) / sizeof(addr.word[0]); i++)
+		addr.word[i] = (addr.word[i] & ~mask.word[i]) | view.word[i];
+	return mk_ip_of_family(&addr, ip.family);
+}
+
+static int compare_targets(const void *left, const void *right)
+{
+	const struct mk_clusters_target *a = left, *b = right;
+
+	return (a->peer > b->peer) - (a->peer < b->peer);
+}
+
+int clusters_add_targets(struct clusters_work *work, const struct mk_clusters_peer *peers)
+{
+	struct mk_clusters_rows *rows = work->rows;
+
+	rows->targets = calloc(rows->carrier_count + 1, sizeof(*rows->targets));
+	if (!rows->targets)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->count; i++) {
+		const struct clusters_peer *at = &work->peers[i];
+
+		for (size_t j = 0; at->state->has_view && j < at->state->nodes_used; j++)
+			if (at->hops[j].is_numbered)
+				rows->targets[rows->target_count++] = (struct mk_clusters_target){
+					(size_t)(at->peer - peers),
+					target_of(at, at->hops[j].node),
+				};
+	}
+	qsort(rows->targets, rows->target_count, sizeof(*rows->targets), compare_targets);
+	return 0;
+}
+
 /* ---- FDB ------------------------------------------------------------------------------------- */
 
 static struct mk_mac dest_mac(uint32_t cluster, uint32_t hop)

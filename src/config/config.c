@@ -79,6 +79,12 @@ static const struct setting settings[] = {
 	{ "peerPools", "peer-pools", "CIDRS", "240.0.0.0/6", "an IPv4 range, an IPv6 range, one of each, or off",
 	  "ranges for the views of peers' pods; packets to an address in them that is no peer's are dropped; off: none",
 	  mk_parse_ranges_or_off, FIELD(peer_pools) },
+	{ "clustersetCidr", "clusterset-cidr", "CIDRS", "247.254.0.0/16,fd6d:6b63:7300::/112", "an IPv4 range, an IPv6 range, one of each, or off",
+	  "ranges of the addresses of Services that other clusters export (ServiceImports), with clusterName only; off: they get none",
+	  mk_parse_ranges_or_off, FIELD(clusterset) },
+	{ "externalCidr", "external-cidr", "CIDRS", "247.255.0.0/20,fd6d:6b65:7800::/112", "an IPv4 range, an IPv6 range, one of each, or off",
+	  "ranges of the addresses by which other clusters reach exported endpoints that are no pods, with clusterName only; off: these are left out",
+	  mk_parse_ranges_or_off, FIELD(externals) },
 	{ "vxlanPort", "vxlan-port", "PORT", "4789", "a port from 1 to 65535",
 	  "UDP port of the overlay", mk_parse_port, FIELD(vxlan_port) },
 	{ "vethPairNamePrefix", "veth-pair-name-prefix", "TEXT", "mk",
@@ -558,7 +564,7 @@ static int check_ranges(const char *setting, const struct mk_cidr *range, const 
 			    mk_cidr_format(other, other_text));
 }
 
-/* Without clusterName, the pools mean nothing. */
+/* Without clusterName, pools, clustersetCidr and externalCidr mean nothing. */
 static int check_together(const struct mk_config *config, struct mk_error *err)
 {
 	int ret = 0;
@@ -566,12 +572,28 @@ static int check_together(const struct mk_config *config, struct mk_error *err)
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
 		const struct mk_cidr *cluster = &config->cluster.of[i],
 				     *vteps = &config->vteps.of[i],
-				     *pool = &config->peer_pools.of[i];
+				     *pool = &config->peer_pools.of[i],
+				     *clusterset = &config->clusterset.of[i],
+				     *externals = &config->externals.of[i];
 
 		ret = check_ranges("vtepCidr", vteps, "clusterCidr", cluster, err);
 		if (ret == 0 && config->cluster_name[0])
 			ret = check_ranges("peerPools", pool, "clusterCidr", cluster, err)
-				      ?: check_ranges("peerPools", pool, "vtepCidr", vteps, err);
+				      ?: check_ranges("peerPools", pool, "vtepCidr", vteps, err)
+				      ?: check_ranges("clustersetCidr", clusterset, "clusterCidr",
+						      cluster, err)
+				      ?: check_ranges("clustersetCidr", clusterset, "vtepCidr",
+						      vteps, err)
+				      ?: check_ranges("clustersetCidr", clusterset, "peerPools",
+						      pool, err)
+				      ?: check_ranges("externalCidr", externals, "clusterCidr",
+						      cluster, err)
+				      ?: check_ranges("externalCidr", externals, "vtepCidr", vteps,
+						      err)
+				      ?: check_ranges("externalCidr", externals, "peerPools", pool,
+						      err)
+				      ?: check_ranges("externalCidr", externals, "clustersetCidr",
+						      clusterset, err);
 	}
 	ret = ret ?: check_mtu(config, err) ?: check_ports(config, err);
 	return ret ?: check_interfaces(config, err);

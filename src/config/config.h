@@ -62,6 +62,10 @@ struct mk_config {
 	uint32_t cluster_id; /* clusterId; 0: mk_cluster_number() */
 	char peer_iface_name[IFNAMSIZ]; /* peerIfaceName, mkpeer */
 	struct mk_ranges peer_pools; /* peerPools, 240.0.0.0/6 */
+	/* clustersetCidr: 247.254.0.0/16, fd6d:6b63:7300::/112 */
+	struct mk_ranges clusterset;
+	/* externalCidr: 247.255.0.0/20, fd6d:6b65:7800::/112 */
+	struct mk_ranges externals;
 	uint16_t vxlan_port; /* vxlanPort, 4789 (RFC 7348) */
 	char veth_prefix[IFNAMSIZ]; /* vethPairNamePrefix, mk; at most 4 characters */
 	/* uplinkIfaceName: names with commas between; empty: all with an address or a route */

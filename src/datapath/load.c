@@ -403,6 +403,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "cluster_nodes", &datapath->cluster_tables.nodes },
 		{ "cluster_carriers", &datapath->cluster_tables.carriers },
 		{ "cluster_counters", &datapath->cluster_tables.counters },
+		{ "exports", &datapath->cluster_tables.exports },
 	};
 	int ret;
 

@@ -164,8 +164,8 @@ int mk_overlay_set_peers(struct mk_overlay *overlay, sa_family_t family,
 	return 0;
 }
 
-int mk_overlay_set_service_ranges(struct mk_overlay *overlay, sa_family_t family,
-				  const struct mk_cidr *ranges, size_t count, struct mk_error *err)
+int mk_overlay_set_ranges(struct mk_overlay *overlay, sa_family_t family,
+			  const struct mk_cidr *ranges, size_t count, struct mk_error *err)
 {
 	struct overlay_family *of = family_of(overlay, family);
 	struct mk_cidr *copy;
@@ -174,13 +174,13 @@ int mk_overlay_set_service_ranges(struct mk_overlay *overlay, sa_family_t family
 		return 0;
 	copy = calloc(count + 1, sizeof(*copy));
 	if (!copy)
-		return mk_error_errno(err, ENOMEM, "cannot keep the ranges of Service addresses");
+		return mk_error_errno(err, ENOMEM, "cannot keep the ranges of the datapath");
 	for (size_t i = 0; i < count; i++) {
 		copy[i] = ranges[i];
 		if (!overlay_route(overlay, &copy[i], true)) {
 			free(copy);
 			return mk_error_errno(err, ENOMEM,
-					      "cannot keep the ranges of Service addresses");
+					      "cannot keep the ranges of the datapath");
 		}
 	}
 	free(of->ranges);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/overlay/overlay.h - the overlay in the kernel: one FDB entry, one neighbour and one route per
  * other node; the chains' VXLAN device has the same FDB entries; the device to other clusters has
- * one per node of theirs that gets packets. Routes into the datapath: one per
- * range of Service addresses, and one per Service address outside these ranges. Only differences
- * are written. They are computed first from what the kernel shows (our routes carry MK_RTPROT),
- * then from memory, until mk_overlay_refresh() asks the kernel again.
+ * one per node of theirs that gets packets. Routes into the datapath: one per range of Service
+ * addresses or of another cluster, and one per Service address outside these ranges. Only
+ * differences are written. They are computed first from what the kernel shows (our routes carry
+ * MK_RTPROT), then from memory, until mk_overlay_refresh() asks the kernel again.
  *
  * One object has both families, on the same devices. A call for one family leaves the other's
  * routes and neighbour entries as they are. FDB entries are shared: the same MAC address and
@@ -37,11 +37,11 @@ void mk_overlay_forget_family(struct mk_overlay *overlay, sa_family_t family);
 /* Set the nodes with @family; @plan is copied. */
 mk_must_check int mk_overlay_set_peers(struct mk_overlay *overlay, sa_family_t family,
 				       const struct mk_overlay_plan *plan, struct mk_error *err);
-/* Set the ranges of Service addresses of @family: one route each, and none for the addresses
- * inside. @ranges are network addresses, and copied. */
-mk_must_check int mk_overlay_set_service_ranges(struct mk_overlay *overlay, sa_family_t family,
-						const struct mk_cidr *ranges, size_t count,
-						struct mk_error *err);
+/* Set the ranges of Service addresses and of other clusters of @family: one route each, and none
+ * for Services' addresses inside. @ranges are network addresses, and copied. */
+mk_must_check int mk_overlay_set_ranges(struct mk_overlay *overlay, sa_family_t family,
+					const struct mk_cidr *ranges, size_t count,
+					struct mk_error *err);
 /* Set the nodes of other clusters that get packets of any family; @rows are copied. Until the
  * first call, entries of an earlier agent stay. Without mk_device_wanted.peer_name nothing is
  * written. */

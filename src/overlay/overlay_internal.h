@@ -17,7 +17,7 @@ struct overlay_route {
 	struct route_key key;
 	struct mk_cidr dst;
 	bool node; /* wanted as a node's pod CIDR */
-	bool range; /* wanted as a range of Service addresses */
+	bool range; /* wanted as a range of Service addresses or of another cluster */
 	unsigned int vip_users; /* wanted outside of these: number of Services with this address */
 	bool queued; /* may have become wanted or unwanted since the last sync */
 	struct overlay_route *prev, *next; /* in the queue */
@@ -32,7 +32,7 @@ struct overlay_family {
 	struct mk_addresses own; /* without addresses: the node does not have the family */
 	struct mk_overlay_peer *peers;
 	size_t peer_count;
-	struct mk_cidr *ranges; /* of Service addresses */
+	struct mk_cidr *ranges; /* of Service addresses and other clusters */
 	size_t range_count;
 	bool gone; /* mk_overlay_forget_family() */
 	bool forgotten; /* .. and its routes and neighbours in the kernel have to be removed */

@@ -169,23 +169,26 @@ static size_t drop_repeated(struct mk_live_backend *live, size_t count)
 	return kept;
 }
 
-static bool of_any_port(const struct mk_service_object *service, const struct mk_endpoint *e)
+/* Flows to a cluster that is down end, unless its endpoints are the last ones. */
+static bool of_any_port(const struct plan *plan, const struct mk_endpoint *e)
 {
-	for (size_t i = 0; i < service->port_count; i++)
-		if (endpoint_of_port(e, &service->ports[i]))
+	bool is_down = endpoint_is_down(e, plan->view);
+
+	for (size_t i = 0; i < plan->service->port_count; i++)
+		if (endpoint_of_port(e, &plan->service->ports[i]) &&
+		    !(is_down && plan->selections[i].leaves_down))
 			return true;
 	return false;
 }
 
-static int build_live(const struct mk_service_object *service,
-		      const struct mk_endpoint *const *endpoints, size_t count,
-		      struct mk_compiled_service *out, struct mk_error *err)
+static int build_live(const struct plan *plan, const struct mk_endpoint *const *endpoints,
+		      size_t count, struct mk_compiled_service *out)
 {
 	out->live = calloc(count + 1, sizeof(*out->live));
 	if (!out->live)
-		return mk_error_errno(err, ENOMEM, "%zu endpoints", count);
+		return mk_error_errno(plan->err, ENOMEM, "%zu endpoints", count);
 	for (size_t i = 0; i < count; i++)
-		if (keeps_flows(endpoints[i]) && of_any_port(service, endpoints[i]))
+		if (keeps_flows(endpoints[i]) && of_any_port(plan, endpoints[i]))
 			out->live[out->live_count++] =
 				(struct mk_live_backend){ endpoints[i]->ip, endpoints[i]->port,
 							  endpoints[i]->proto };
@@ -236,7 +239,7 @@ static int compile(struct plan *plan, const struct mk_endpoint *const *endpoints
 		ret = build_sets(plan, out);
 	}
 	ret = ret ?: build_ranges(plan, out);
-	ret = ret ?: build_live(service, endpoints, count, out, plan->err);
+	ret = ret ?: build_live(plan, endpoints, count, out);
 	out->health_check_port = service->health_check_port;
 	if (out->health_check_port)
 		out->local_ready_count = count_local_ready(endpoints, count, plan->view);

@@ -17,6 +17,14 @@ bool endpoint_is_local(const struct mk_endpoint *endpoint, const struct mk_servi
 	return endpoint->node_name && strcmp(endpoint->node_name, view->node_name) == 0;
 }
 
+bool endpoint_is_down(const struct mk_endpoint *endpoint, const struct mk_service_view *view)
+{
+	for (size_t i = 0; i < view->down_count; i++)
+		if (mk_cidr_contains(&view->down[i], &endpoint->ip))
+			return true;
+	return false;
+}
+
 /* ---- topology hints -------------------------------------------------------------------------- */
 
 enum topology { TOPOLOGY_ANY, TOPOLOGY_NODE, TOPOLOGY_ZONE };
@@ -105,6 +113,29 @@ static void select_local(struct mk_selection *selection, const struct mk_endpoin
 			selection->local[selection->local_count++] = endpoints[i];
 }
 
+/* Does an endpoint serve that is in no cluster that is down? */
+static bool has_others(const struct mk_endpoint *const *endpoints, size_t count,
+		       const struct mk_service_view *view)
+{
+	for (size_t i = 0; i < count; i++)
+		if ((endpoints[i]->ready || lasts(endpoints[i])) &&
+		    !endpoint_is_down(endpoints[i], view))
+			return true;
+	return false;
+}
+
+/* Leave out endpoints in clusters that are down. Returns how many are left. */
+static size_t leave_down(const struct mk_endpoint **endpoints, size_t count,
+			 const struct mk_service_view *view)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!endpoint_is_down(endpoints[i], view))
+			endpoints[kept++] = endpoints[i];
+	return kept;
+}
+
 /* The caller frees the result; NULL: out of memory. */
 static const struct mk_endpoint **of_port(const struct mk_endpoint *const *all, size_t count,
 					  const struct mk_service_port *port, size_t *used)
@@ -133,6 +164,9 @@ int selection_init(struct mk_selection *selection, const struct mk_endpoint *con
 		selection_release(selection);
 		return mk_error_errno(err, ENOMEM, "%zu endpoints", count);
 	}
+	selection->leaves_down = view->down_count && has_others(endpoints, used, view);
+	if (selection->leaves_down)
+		used = leave_down(endpoints, used, view);
 	select_cluster(selection, endpoints, used, view);
 	select_local(selection, endpoints, used, view);
 	return 0;

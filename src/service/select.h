@@ -10,6 +10,7 @@
 struct mk_selection {
 	const struct mk_endpoint **cluster, **local;
 	size_t cluster_count, local_count;
+	bool leaves_down; /* without endpoints in clusters that are down */
 };
 
 /* Select from @all, the endpoints of a Service, those that serve @port. */
@@ -19,6 +20,8 @@ mk_must_check int selection_init(struct mk_selection *selection,
 				 const struct mk_service_view *view, struct mk_error *err);
 void selection_release(struct mk_selection *selection);
 
+/* Is the endpoint in a cluster that is down? */
+bool endpoint_is_down(const struct mk_endpoint *endpoint, const struct mk_service_view *view);
 bool endpoint_of_port(const struct mk_endpoint *endpoint, const struct mk_service_port *port);
 bool endpoint_is_local(const struct mk_endpoint *endpoint, const struct mk_service_view *view);
 

@@ -70,6 +70,10 @@ struct mk_service_view {
 	const char *zone; /* NULL: none */
 	const struct mk_ip *node_addresses; /* addresses at which NodePorts answer */
 	size_t node_address_count;
+	/* Views of clusters that are down: an endpoint with such an address serves only if the port
+	 * has no other one. */
+	const struct mk_cidr *down;
+	size_t down_count;
 	uint16_t local_weight; /* localEndpointWeight */
 	uint32_t maglev_slots; /* maglevTableSize; 0: MK_MAGLEV_SLOTS */
 	bool masquerade_all; /* masqueradeAll: endpoints of ClusterIPs see no pod's address */

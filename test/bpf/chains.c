@@ -281,12 +281,14 @@ static void line_replica(const char *words)
 static void line_later(const char *words)
 {
 	struct mk_sfc_replica replica;
+	struct timespec now;
 	unsigned id, ms;
 
 	CHECK(sscanf(words, "%u %u", &id, &ms) == 2, "bad line");
 	replica = replica_of(id);
 	CHECK(replica.back_ms != 0, "no packet was sent back");
-	replica.back_ms -= ms;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	replica.back_ms = (__u32)(now.tv_sec * 1000 + now.tv_nsec / 1000000) - ms ?: 1;
 	put("sfc_replicas", &id, &replica);
 }
 

@@ -24,7 +24,7 @@
  *	sent-back N SIDE PLACE [FLOW [KIND]] = OUTCOME	.. for the replica, which is not there
  *	stray N SIDE [FLOW [KIND]] = OUTCOME	.. as `returns`, in a frame for another node
  *	too-big N SIDE PLACE [FLOW [KIND]] = OUTCOME	.. for the replica, whose port it does not fit
- *	later N MS			so much time has passed since a packet of N was sent back
+ *	later N MS			the last packet that N sent back came MS ago
  *	paths N				the entries of map sfc_paths
  *	lose-paths			they are lost
  *	fill-paths			no further one fits

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/fixture.h"
+#include "monokube/clusters.h"
 
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -679,8 +680,9 @@ static enum where redirected(const struct frame *out)
 	if (memcmp(out->byte, out->byte + 6, 6) == 0) /* between the ends of the host veth pair */
 		return TO_HOST;
 
-	if (strncmp(mac, "06:", 3) == 0)
-		return TO_CLUSTER;
+	if (strncmp(mac, "06:", 3) == 0) /* to this cluster: as it came, the kernel writes them */
+		return mk_cluster_number_at(out->byte + 1) == FIXTURE_CLUSTER ? TO_UPLINK
+									      : TO_CLUSTER;
 	if (strncmp(mac, "02:4d:0a:12:", 12) == 0) /* a VTEP: 10.18.x.x */
 		return TO_OVERLAY;
 	if (strncmp(mac, "02:4d:0a:f4:01:", 15) == 0 && strcmp(mac, "02:4d:0a:f4:01:fe") != 0)

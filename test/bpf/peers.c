@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,6 +72,36 @@ void peers_put_carrier(const char *address, uint32_t number)
 	put("cluster_carriers", &key, &number);
 }
 
+void peers_export(const char *endpoint)
+{
+	struct mk_export key = { .proto = strncmp(endpoint, "tcp ", 4) == 0   ? IPPROTO_TCP
+					  : strncmp(endpoint, "udp ", 4) == 0 ? IPPROTO_UDP
+									      : MK_PROTO_ANY };
+	const char *target = strstr(endpoint, " > ");
+	struct mk_addr to = { 0 };
+
+	fixture_addr_port(strchr(endpoint, ' ') + 1, &key.addr, &key.port);
+	if (target)
+		to = fixture_addr(target + strlen(" > "));
+	put("exports", &key, &to);
+}
+
+void peers_external(uint32_t number, const char *view)
+{
+	const uint32_t key = number | MK_CLUSTER_EXTERNAL;
+	struct mk_cluster row = { 0 };
+
+	if (number != FIXTURE_CLUSTER)
+		row = peers_get(number);
+	row.home = fixture_addr("247.255.0.0");
+	row.mask = family_mask(16);
+	row.view = fixture_addr(view);
+	row.host_bits = 0;
+	peers_put(key, &row);
+	if (number != FIXTURE_CLUSTER)
+		fixture_view(view, 16, key);
+}
+
 static void put_cluster(uint32_t number, const char *view, const struct mk_cluster *like)
 {
 	struct mk_cluster_counters none[libbpf_num_possible_cpus()];
@@ -107,6 +138,22 @@ void peers_start(void)
 	}
 	peers_put_node(PEER_NORTH, MK_CLUSTER_BY_INDEX, 7);
 	set_device(1);
+}
+
+void peers_reset(void)
+{
+	fixture_reset();
+	peers_start();
+}
+
+void peers_expect_drop(const char *name, enum mk_hook hook, const struct frame *in,
+		       enum mk_drop_reason reason)
+{
+	uint64_t before = fixture_drops(hook, reason), all = fixture_drops_total();
+
+	fixture_expect(name, hook, in, DROPPED, NULL);
+	ck_assert_msg(fixture_drops(hook, reason) == before + 1 && fixture_drops_total() == all + 1,
+		      "%s: dropped for another reason than %d", name, reason);
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */

@@ -17,6 +17,12 @@
 
 /* Write the tables of the standard clusters and mkpeer; after fixture_reset(). */
 void peers_start(void);
+void peers_reset(void); /* both */
+
+/* The frame is dropped at @hook for @reason, and for no other. */
+void peers_expect_drop(const char *name, enum mk_hook hook, const struct frame *in,
+		       enum mk_drop_reason reason);
+
 /* The row of a cluster, to be changed and written. */
 struct mk_cluster peers_get(uint32_t number);
 void peers_put(uint32_t number, const struct mk_cluster *row);
@@ -26,6 +32,13 @@ void peers_forget(uint32_t number); /* its row */
 void peers_no_device(void);
 /* The host with this address is a node of the cluster. */
 void peers_put_carrier(const char *address, uint32_t number);
+
+/* Export an endpoint of this node: "tcp 10.244.1.2:8080", or "ping 10.244.1.2:0". Or a target by an
+ * external address: "tcp 247.255.0.5:5432 > 192.0.2.7". */
+void peers_export(const char *endpoint);
+/* The cluster has external addresses 247.255.0.0/16, which are seen by @view. FIXTURE_CLUSTER: this
+ * cluster itself. */
+void peers_external(uint32_t number, const char *view);
 
 /* Make a frame at mkpeer between two clusters. */
 struct frame peers_frame(uint32_t from, uint32_t to, const char *flow,

@@ -20,23 +20,6 @@
 		.echo_reply = true \
 	}
 
-static void start(void)
-{
-	fixture_reset();
-	peers_start();
-}
-
-/* The frame is dropped at @hook for @reason, and for no other. */
-static void expect_drop(const char *name, enum mk_hook hook, const struct frame *in,
-			enum mk_drop_reason reason)
-{
-	uint64_t before = fixture_drops(hook, reason), all = fixture_drops_total();
-
-	fixture_expect(name, hook, in, DROPPED, NULL);
-	ck_assert_msg(fixture_drops(hook, reason) == before + 1 && fixture_drops_total() == all + 1,
-		      "%s: dropped for another reason than %d", name, reason);
-}
-
 /* ---- out ------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -100,7 +83,7 @@ START_TEST(test_out)
 	struct frame in = frame_make(out_rows[_i].flow, &out_rows[_i].options), out;
 	uint32_t to;
 
-	start();
+	peers_reset();
 	out = fixture_expect(out_rows[_i].name, MK_HOOK_POD, &in, TO_CLUSTER, NULL);
 	ck_assert_msg(strcmp(frame_flow(&out), out_rows[_i].seen) == 0, "%s: saw '%s'",
 		      out_rows[_i].name, frame_flow(&out));
@@ -121,7 +104,7 @@ START_TEST(test_hops_by_hash)
 	unsigned seen[3] = { 0 };
 	char flow[64];
 
-	start();
+	peers_reset();
 	for (int i = 0; i < 60; i++) {
 		struct frame in, out, again;
 
@@ -146,7 +129,7 @@ START_TEST(test_hop_by_number)
 {
 	char flow[64];
 
-	start();
+	peers_reset();
 	for (int i = 0; i < 40; i++) {
 		struct frame in, out;
 
@@ -163,7 +146,7 @@ START_TEST(test_hop_of_unknown_node)
 {
 	struct frame in = frame_make("tcp " POD ":40000 > 240.1.9.7:80", NULL), out;
 
-	start();
+	peers_reset();
 	out = fixture_expect("by hash", MK_HOOK_POD, &in, TO_CLUSTER,
 			     "tcp " POD ":40000 > 10.244.9.7:80");
 	ck_assert_uint_ge(out.byte[5], 1);
@@ -176,10 +159,10 @@ static const struct {
 	enum mk_hook hook;
 	enum mk_drop_reason reason;
 } refused_rows[] = {
-	{ "a host's packet", "tcp 10.18.0.1:40000 > 240.1.1.7:80", MK_HOOK_HOST,
+	{ "a host's protocol without ports", "esp 10.18.0.1 > 240.1.1.7", MK_HOOK_HOST,
 	  MK_DROP_PEER_SOURCE },
-	{ "a host's packet with the gateway's address", "tcp 10.244.1.254:40000 > 240.1.1.7:80",
-	  MK_HOOK_HOST, MK_DROP_PEER_SOURCE },
+	{ ".. with the gateway's address", "esp 10.244.1.254 > 240.1.1.7", MK_HOOK_HOST,
+	  MK_DROP_PEER_SOURCE },
 	{ "another node's pod, which sends itself", "tcp 10.244.2.7:40000 > 240.1.1.7:80",
 	  MK_HOOK_OVERLAY, MK_DROP_OVERLAY_STRAY },
 };
@@ -188,8 +171,9 @@ START_TEST(test_refused_sources)
 {
 	struct frame in = frame_make(refused_rows[_i].flow, NULL);
 
-	start();
-	expect_drop(refused_rows[_i].name, refused_rows[_i].hook, &in, refused_rows[_i].reason);
+	peers_reset();
+	peers_expect_drop(refused_rows[_i].name, refused_rows[_i].hook, &in,
+			  refused_rows[_i].reason);
 }
 END_TEST
 
@@ -198,12 +182,12 @@ START_TEST(test_source_of_no_pod)
 {
 	struct frame in = frame_make("tcp 240.1.1.7:4 > 192.168.99.11:8080", NULL);
 
-	start();
+	peers_reset();
 	fixture_host_port("tcp 192.168.99.11:8080", "10.244.1.3:80");
 	fixture_expect("a client outside", MK_HOOK_UPLINK, &in, TO_POD, NULL);
 	in = frame_make("tcp 10.244.1.3:80 > 240.1.1.7:4",
 			&(struct frame_options){ .tcp_flags = SYN | ACK });
-	expect_drop("its answer", MK_HOOK_POD, &in, MK_DROP_PEER_SOURCE);
+	peers_expect_drop("its answer", MK_HOOK_POD, &in, MK_DROP_PEER_SOURCE);
 }
 END_TEST
 
@@ -212,13 +196,13 @@ START_TEST(test_out_to_unknown)
 	struct frame in = frame_make("tcp " POD ":40000 > 240.1.1.7:80", NULL);
 	struct mk_cluster row;
 
-	start();
+	peers_reset();
 	row = peers_get(PEER_EAST);
 	row.view = fixture_addr("240.7.0.0"); /* the route has not followed yet */
 	peers_put(PEER_EAST, &row);
-	expect_drop("a row with another view", MK_HOOK_POD, &in, MK_DROP_PEER_UNKNOWN);
+	peers_expect_drop("a row with another view", MK_HOOK_POD, &in, MK_DROP_PEER_UNKNOWN);
 	peers_forget(PEER_EAST);
-	expect_drop("no row", MK_HOOK_POD, &in, MK_DROP_PEER_UNKNOWN);
+	peers_expect_drop("no row", MK_HOOK_POD, &in, MK_DROP_PEER_UNKNOWN);
 }
 END_TEST
 
@@ -227,14 +211,14 @@ START_TEST(test_out_without_node)
 	struct frame in = frame_make("tcp " POD ":40000 > 240.1.9.7:80", NULL);
 	struct mk_cluster row;
 
-	start();
+	peers_reset();
 	peers_no_device();
-	expect_drop("no device", MK_HOOK_POD, &in, MK_DROP_PEER_NO_NODE);
-	start();
+	peers_expect_drop("no device", MK_HOOK_POD, &in, MK_DROP_PEER_NO_NODE);
+	peers_reset();
 	row = peers_get(PEER_EAST);
 	row.hop_count = 0;
 	peers_put(PEER_EAST, &row);
-	expect_drop("no node", MK_HOOK_POD, &in, MK_DROP_PEER_NO_NODE);
+	peers_expect_drop("no node", MK_HOOK_POD, &in, MK_DROP_PEER_NO_NODE);
 }
 END_TEST
 
@@ -245,7 +229,7 @@ START_TEST(test_out_too_big)
 	const struct frame_options longer = { .packet_bytes = 1451, .fragment = DF };
 	struct frame in = frame_make("udp " POD ":40000 > 240.1.1.7:53", &fits), out;
 
-	start();
+	peers_reset();
 	fixture_expect("fits", MK_HOOK_POD, &in, TO_CLUSTER, NULL);
 	in = frame_make("udp " POD ":40000 > 240.1.1.7:53", &longer);
 	out = fixture_expect("too big", MK_HOOK_POD, &in, TO_POD,
@@ -262,7 +246,7 @@ START_TEST(test_out_expired)
 	const struct frame_options dies = { .ttl = 1 };
 	struct frame in = frame_make("udp " POD ":40000 > 240.1.1.7:53", &dies);
 
-	start();
+	peers_reset();
 	fixture_expect("expired", MK_HOOK_POD, &in, TO_POD,
 		       "icmp-error 10.244.1.254 > " POD " 11/0 [udp " POD ":40000 > 240.1.1.7:53]");
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_TTL_EXPIRED), 1);
@@ -320,7 +304,7 @@ START_TEST(test_in)
 				      &in_rows[_i].options),
 		     out;
 
-	start();
+	peers_reset();
 	out = fixture_expect(in_rows[_i].name, MK_HOOK_CLUSTER, &in, in_rows[_i].where, NULL);
 	ck_assert_msg(strcmp(frame_flow(&out), in_rows[_i].seen) == 0, "%s: saw '%s'",
 		      in_rows[_i].name, frame_flow(&out));
@@ -366,9 +350,9 @@ START_TEST(test_denied)
 		peers_frame(denied_rows[_i].from, FIXTURE_CLUSTER, denied_rows[_i].flow, NULL);
 	static const char *const backend[] = { POD ":80", NULL };
 
-	start();
+	peers_reset();
 	fixture_service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, 0, backend, 1, 1);
-	expect_drop(denied_rows[_i].name, MK_HOOK_CLUSTER, &in, denied_rows[_i].reason);
+	peers_expect_drop(denied_rows[_i].name, MK_HOOK_CLUSTER, &in, denied_rows[_i].reason);
 }
 END_TEST
 
@@ -378,16 +362,17 @@ START_TEST(test_frames_of_another_format)
 				      NULL),
 		     other;
 
-	start();
+	peers_reset();
 	other = in;
 	other.byte[6 + 4] = MK_CLUSTER_WIRE + 1;
-	expect_drop("a later version", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_VERSION);
+	peers_expect_drop("a later version", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_VERSION);
 	other = in;
 	other.byte[6] = 0x02;
-	expect_drop("a MAC address of another kind", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_VERSION);
+	peers_expect_drop("a MAC address of another kind", MK_HOOK_CLUSTER, &other,
+			  MK_DROP_PEER_VERSION);
 	other = in;
 	other.byte[0] = 0xff;
-	expect_drop("a broadcast", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_VERSION);
+	peers_expect_drop("a broadcast", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_VERSION);
 	fixture_expect("the same as it should be", MK_HOOK_CLUSTER, &in, TO_POD, NULL);
 }
 END_TEST
@@ -399,13 +384,13 @@ START_TEST(test_cluster_without_view)
 		peers_frame(PEER_EAST, FIXTURE_CLUSTER, "tcp " THERE ":4 > " POD ":80", NULL);
 	struct mk_cluster row;
 
-	start();
+	peers_reset();
 	row = peers_get(PEER_EAST);
 	memset(&row.home, 0, sizeof(row.home));
 	memset(&row.view, 0, sizeof(row.view));
 	memset(&row.mask, 0xff, sizeof(row.mask));
 	peers_put(PEER_EAST, &row);
-	expect_drop("no address", MK_HOOK_CLUSTER, &in, MK_DROP_PEER_SOURCE);
+	peers_expect_drop("no address", MK_HOOK_CLUSTER, &in, MK_DROP_PEER_SOURCE);
 }
 END_TEST
 
@@ -435,8 +420,8 @@ START_TEST(test_opened_by_pod)
 					  &opened_rows[_i].answer_options);
 	struct frame error, quoted;
 
-	start();
-	expect_drop("an answer to nothing", MK_HOOK_CLUSTER, &answer, MK_DROP_PEER_DENIED);
+	peers_reset();
+	peers_expect_drop("an answer to nothing", MK_HOOK_CLUSTER, &answer, MK_DROP_PEER_DENIED);
 	quoted = fixture_expect(opened_rows[_i].name, MK_HOOK_POD, &out, TO_CLUSTER, NULL);
 	fixture_expect(opened_rows[_i].name, MK_HOOK_CLUSTER, &answer, TO_POD, NULL);
 	fixture_expect("its next packet", MK_HOOK_POD, &out, TO_CLUSTER, NULL);
@@ -447,7 +432,7 @@ START_TEST(test_opened_by_pod)
 	fixture_expect("an error about it", MK_HOOK_CLUSTER, &error, TO_POD, NULL);
 	answer = peers_frame(PEER_NORTH, FIXTURE_CLUSTER, "tcp " THERE ":81 > " POD ":40000",
 			     &(struct frame_options){ .tcp_flags = ACK });
-	expect_drop("another flow", MK_HOOK_CLUSTER, &answer, MK_DROP_PEER_DENIED);
+	peers_expect_drop("another flow", MK_HOOK_CLUSTER, &answer, MK_DROP_PEER_DENIED);
 }
 END_TEST
 
@@ -458,9 +443,9 @@ START_TEST(test_error_about_nothing)
 		"icmp " THERE " > " POD,
 		&(struct frame_options){ .icmp_type = 3, .icmp_code = 1, .quote = &quoted });
 
-	start();
+	peers_reset();
 	peers_mark(&error, PEER_NORTH, FIXTURE_CLUSTER);
-	expect_drop("access None", MK_HOOK_CLUSTER, &error, MK_DROP_PEER_DENIED);
+	peers_expect_drop("access None", MK_HOOK_CLUSTER, &error, MK_DROP_PEER_DENIED);
 	peers_set_flags(PEER_NORTH, MK_CLUSTER_ACCESS_PODS);
 	fixture_expect("access Pods", MK_HOOK_CLUSTER, &error, TO_POD,
 		       "icmp-error 240.2.1.7 > " POD " 3/1 [tcp " POD ":40000 > 240.2.1.7:80]");
@@ -472,7 +457,7 @@ START_TEST(test_no_session_with_access)
 {
 	struct frame in = frame_make("udp " POD ":40000 > 240.1.1.7:53", NULL);
 
-	start();
+	peers_reset();
 	fixture_expect("out", MK_HOOK_POD, &in, TO_CLUSTER, NULL);
 	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_young"), 0);
 	in = frame_make("udp " POD ":40000 > 203.0.113.10:53", NULL);
@@ -488,18 +473,18 @@ START_TEST(test_access_at_the_pods_node)
 				      &(struct frame_options){ .tcp_flags = SYN | ACK });
 	struct frame out = frame_make("tcp " POD ":40000 > 240.2.1.7:80", NULL);
 
-	start();
+	peers_reset();
 	fixture_expect("where it arrives", MK_HOOK_CLUSTER, &in, TO_OVERLAY,
 		       "tcp 240.2.1.7:80 > " OTHER ":4");
 	in = frame_make("tcp 240.2.1.7:80 > " POD ":40000",
 			&(struct frame_options){ .tcp_flags = SYN | ACK });
-	expect_drop("at the pod's node", MK_HOOK_OVERLAY, &in, MK_DROP_PEER_DENIED);
+	peers_expect_drop("at the pod's node", MK_HOOK_OVERLAY, &in, MK_DROP_PEER_DENIED);
 	fixture_expect("the pod opens it", MK_HOOK_POD, &out, TO_CLUSTER, NULL);
 	fixture_expect("at the pod's node, an answer", MK_HOOK_OVERLAY, &in, TO_POD, NULL);
 	in = frame_make("tcp 240.1.1.7:80 > " POD ":40000", NULL);
 	fixture_expect("of a cluster with access", MK_HOOK_OVERLAY, &in, TO_POD, NULL);
 	in = frame_make("tcp 240.1.1.7:80 > 10.244.1.254:22", NULL);
-	expect_drop("to the gateway", MK_HOOK_OVERLAY, &in, MK_DROP_PEER_DENIED);
+	peers_expect_drop("to the gateway", MK_HOOK_OVERLAY, &in, MK_DROP_PEER_DENIED);
 	in = frame_make("tcp 198.51.100.9:80 > " POD ":40000", NULL);
 	fixture_expect("of no cluster", MK_HOOK_OVERLAY, &in, TO_POD, NULL);
 }
@@ -515,7 +500,7 @@ START_TEST(test_error_of_pod)
 				      "tcp " THERE ":40000 > " POD ":80", NULL),
 		     seen, error, out;
 
-	start();
+	peers_reset();
 	seen = fixture_expect("request", MK_HOOK_CLUSTER, &in, TO_POD, NULL);
 	error = frame_make("icmp " POD " > 240.1.1.7",
 			   &(struct frame_options){ .icmp_type = 3,
@@ -537,7 +522,7 @@ START_TEST(test_error_of_node)
 				      &(struct frame_options){ .payload_bytes = 20 }),
 		     out;
 
-	start();
+	peers_reset();
 	out = fixture_expect("no such pod", MK_HOOK_CLUSTER, &in, TO_CLUSTER,
 			     "icmp-error 10.244.1.1 > " THERE " 3/1 [udp " THERE
 			     ":40000 > 10.244.1.99:80]");
@@ -557,7 +542,7 @@ START_TEST(test_error_from_another_cluster)
 	static const size_t quotes[] = { 28, 40 };
 	struct frame in = frame_make("tcp " POD ":40000 > 240.1.1.7:80", NULL), sent, error;
 
-	start();
+	peers_reset();
 	sent = fixture_expect("request", MK_HOOK_POD, &in, TO_CLUSTER, NULL);
 	error = frame_make("icmp 10.244.2.1 > " POD,
 			   &(struct frame_options){ .icmp_type = 3,
@@ -593,7 +578,7 @@ START_TEST(test_fragments)
 	struct frame whole;
 	char flow[64];
 
-	start();
+	peers_reset();
 	snprintf(flow, sizeof(flow), "%s " POD ":40000 > 240.1.1.7:53", protocol);
 	in = in_three(flow, 0, 7);
 	out = pieces_send(flow, MK_HOOK_POD, &in, order, TO_CLUSTER);
@@ -615,7 +600,7 @@ START_TEST(test_fragments_of_two_clusters)
 	struct pieces east = in_three("udp " THERE ":1 > " POD ":53", PEER_EAST, 7);
 	struct pieces far = in_three("udp " THERE ":2 > " POD ":53", PEER_FAR, 7), caught;
 
-	start();
+	peers_reset();
 	caught = pieces_caught("later, of east", MK_HOOK_CLUSTER, &east.piece[1]);
 	ck_assert_int_eq(caught.count, 0);
 	fixture_expect("first, of far", MK_HOOK_CLUSTER, &far.piece[0], TO_POD, NULL);
@@ -629,7 +614,7 @@ END_TEST
 
 static void start_hub(void)
 {
-	start();
+	peers_reset();
 	peers_set_flags(PEER_EAST, MK_CLUSTER_RELAYED);
 	peers_set_flags(PEER_NORTH, MK_CLUSTER_RELAYED);
 }
@@ -663,17 +648,18 @@ START_TEST(test_transit_refused)
 
 	start_hub();
 	peers_set_flags(PEER_EAST, MK_CLUSTER_ACCESS_PODS);
-	expect_drop("the destination is not relayed", MK_HOOK_CLUSTER, &in, MK_DROP_PEER_TRANSIT);
+	peers_expect_drop("the destination is not relayed", MK_HOOK_CLUSTER, &in,
+			  MK_DROP_PEER_TRANSIT);
 	start_hub();
 	peers_set_flags(PEER_NORTH, MK_CLUSTER_ACCESS_PODS);
-	expect_drop("the source is not relayed", MK_HOOK_CLUSTER, &in, MK_DROP_PEER_TRANSIT);
+	peers_expect_drop("the source is not relayed", MK_HOOK_CLUSTER, &in, MK_DROP_PEER_TRANSIT);
 	start_hub();
 	other = peers_frame(PEER_NORTH, 77, "udp " THERE ":40000 > " POD ":53", &datagram);
-	expect_drop("an unknown destination", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_TRANSIT);
+	peers_expect_drop("an unknown destination", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_TRANSIT);
 	other = peers_frame(PEER_NORTH, PEER_EAST, "udp " THERE ":4 > 192.168.99.11:53", &datagram);
-	expect_drop("no pod's address there", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_TRANSIT);
+	peers_expect_drop("no pod's address there", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_TRANSIT);
 	other = peers_frame(PEER_NORTH, PEER_EAST, "udp 192.168.99.9:4 > " POD ":53", &datagram);
-	expect_drop("no pod's source", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_SOURCE);
+	peers_expect_drop("no pod's source", MK_HOOK_CLUSTER, &other, MK_DROP_PEER_SOURCE);
 	fixture_expect("the same as it should be", MK_HOOK_CLUSTER, &in, TO_CLUSTER, NULL);
 }
 END_TEST

@@ -2,6 +2,7 @@
 /* Flows between pods of clusters with equal pod ranges, hop by hop: what one cluster sends, the next
  * one gets. Every cluster calls itself FIXTURE_CLUSTER, and all have the tables of this node. And
  * carriers of other clusters at the uplink. */
+#include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <stdio.h>
 
@@ -10,12 +11,6 @@
 #include "monokube/sfc.h"
 
 #define POD "10.244.1.2"
-
-static void start(void)
-{
-	fixture_reset();
-	peers_start();
-}
 
 static const struct {
 	const char *name, *flow, *arrives, *answer, *arrives_back;
@@ -52,7 +47,7 @@ START_TEST(test_two_clusters)
 {
 	struct frame in = frame_make(flows[_i].flow, &flows[_i].options), out;
 
-	start();
+	peers_reset();
 	out = cross(flows[_i].name, in, flows[_i].arrives);
 	ck_assert_uint_eq(frame_ttl(&out), 62);
 	in = frame_make(flows[_i].answer, &flows[_i].answer_options);
@@ -66,7 +61,7 @@ START_TEST(test_one_way_access)
 {
 	struct frame in = frame_make(flows[_i].flow, &flows[_i].options), out;
 
-	start();
+	peers_reset();
 	peers_set_flags(PEER_EAST, 0); /* west */
 	out = fixture_expect(flows[_i].name, MK_HOOK_POD, &in, TO_CLUSTER, NULL);
 	fixture_empty("sessions");
@@ -93,7 +88,7 @@ START_TEST(test_three_clusters)
 	struct frame in = frame_make("udp " POD ":40000 > 240.3.1.2:53", &data), out;
 
 	for (int back = 0; back < 2; back++) {
-		start();
+		peers_reset();
 		if (back)
 			in = frame_make("udp " POD ":53 > 240.3.1.2:40000", &data);
 		out = fixture_expect("sent", MK_HOOK_POD, &in, TO_CLUSTER, NULL);
@@ -122,7 +117,7 @@ START_TEST(test_error_of_hub)
 	static const struct frame_options dies = { .payload_bytes = 30, .ttl = 2 };
 	struct frame in = frame_make("udp " POD ":40000 > 240.3.1.2:53", &dies), out;
 
-	start();
+	peers_reset();
 	out = fixture_expect("sent", MK_HOOK_POD, &in, TO_CLUSTER, NULL);
 	peers_set_flags(PEER_NORTH, MK_CLUSTER_RELAYED);
 	peers_set_flags(PEER_EAST, MK_CLUSTER_RELAYED);
@@ -132,6 +127,130 @@ START_TEST(test_error_of_hub)
 	peers_mark(&out, PEER_FAR, FIXTURE_CLUSTER);
 	fixture_expect("told", MK_HOOK_CLUSTER, &out, TO_POD,
 		       "icmp-error 240.3.1.2 > " POD " 11/0 [udp " POD ":40000 > 240.3.1.2:53]");
+}
+END_TEST
+
+/* ---- probes ---------------------------------------------------------------------------------- */
+
+static uint32_t fold(uint32_t sum)
+{
+	return sum <= 0xffff ? sum : fold((sum & 0xffff) + (sum >> 16));
+}
+
+/* A probe. The nonce ends so that the frame's checksum stays right. */
+static struct frame probe(const char *flow, uint32_t magic)
+{
+	const struct frame_options options = { .payload_bytes = sizeof(struct mk_probe_packet) };
+	struct mk_probe_packet packet = { .magic = htonl(magic), .version = MK_PROBE_VERSION };
+	struct frame frame = frame_make(flow, &options);
+	uint16_t *at = (uint16_t *)(frame.byte + frame.length - sizeof(packet));
+	uint16_t words[sizeof(packet) / 2];
+	uint32_t before = 0, after = 0;
+
+	memcpy(words, &packet, sizeof(packet));
+	for (size_t i = 0; i < ROWS(words); i++) {
+		before += at[i];
+		after += words[i];
+	}
+	words[ROWS(words) - 1] = (uint16_t)fold(before + (uint16_t)~fold(after));
+	memcpy(at, words, sizeof(packet));
+	return frame;
+}
+
+#define VPOD   "10.244.1.1"
+#define PROBE  "udp 10.244.2.1:40000 > " VPOD ":7"
+#define ANSWER "udp " VPOD ":7 > 10.244.2.1:40000"
+
+/* Also a cluster that may open nothing gets an answer: by the node that has sent the probe. */
+START_TEST(test_probe)
+{
+	static const uint32_t from[] = { PEER_EAST, PEER_NORTH, PEER_FAR };
+	static const char *const shown[] = { "100 > 200 hop 2", "100 > 11259375 hop 7", NULL };
+	struct frame in = probe(PROBE, MK_PROBE_MAGIC), out;
+
+	peers_reset();
+	peers_mark(&in, from[_i], FIXTURE_CLUSTER);
+	out = fixture_expect("answered", MK_HOOK_CLUSTER, &in, TO_CLUSTER, ANSWER);
+	if (shown[_i])
+		ck_assert_str_eq(peers_shown(&out), shown[_i]);
+	ck_assert_uint_eq(mk_cluster_number_at(out.byte + 1), from[_i]);
+	ck_assert_uint_eq(out.length, in.length);
+	ck_assert_mem_eq(out.byte + out.length - sizeof(struct mk_probe_packet),
+			 in.byte + in.length - sizeof(struct mk_probe_packet),
+			 sizeof(struct mk_probe_packet));
+	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_young"), 0);
+	ck_assert_uint_eq(peers_packets(from[_i], 0), 1);
+	ck_assert_uint_eq(peers_packets(from[_i], 1), 1);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+static const struct {
+	const char *name, *flow;
+	uint32_t from, magic;
+	enum mk_drop_reason reason;
+} no_probes[] = {
+	{ "another port", "udp 10.244.2.1:40000 > " VPOD ":8", PEER_EAST, MK_PROBE_MAGIC,
+	  MK_DROP_PEER_DENIED },
+	{ "the gateway", "udp 10.244.2.1:40000 > 10.244.1.254:7", PEER_EAST, MK_PROBE_MAGIC,
+	  MK_DROP_PEER_DENIED },
+	{ "another payload", PROBE, PEER_EAST, 1, MK_DROP_PEER_DENIED },
+	{ "an answer to nothing, from port 7", "udp 10.244.2.1:7 > " VPOD ":7", PEER_EAST,
+	  MK_PROBE_MAGIC, MK_DROP_PEER_DENIED },
+	{ "a cluster that is unknown", PROBE, 77, MK_PROBE_MAGIC, MK_DROP_PEER_UNKNOWN },
+	{ "a source of no pod", "udp 192.168.99.60:40000 > " VPOD ":7", PEER_EAST, MK_PROBE_MAGIC,
+	  MK_DROP_PEER_SOURCE },
+	{ "a node of the cluster is not known", PROBE, 78, MK_PROBE_MAGIC, MK_DROP_PEER_NO_NODE },
+};
+
+START_TEST(test_no_probe)
+{
+	struct frame in = probe(no_probes[_i].flow, no_probes[_i].magic);
+	struct mk_cluster row;
+
+	peers_reset();
+	row = peers_get(PEER_NORTH);
+	row.via = 78;
+	row.hop_count = 0;
+	peers_put(78, &row);
+	peers_mark(&in, no_probes[_i].from, FIXTURE_CLUSTER);
+	peers_expect_drop(no_probes[_i].name, MK_HOOK_CLUSTER, &in, no_probes[_i].reason);
+}
+END_TEST
+
+START_TEST(test_probe_of_another_length)
+{
+	const struct frame_options options = { .payload_bytes =
+						       sizeof(struct mk_probe_packet) + 2 };
+	struct frame in = peers_frame(PEER_EAST, FIXTURE_CLUSTER, PROBE, &options);
+	const uint32_t magic = htonl(MK_PROBE_MAGIC);
+
+	peers_reset();
+	memcpy(in.byte + in.length - options.payload_bytes, &magic, sizeof(magic));
+	peers_expect_drop("too long", MK_HOOK_CLUSTER, &in, MK_DROP_PEER_DENIED);
+}
+END_TEST
+
+/* The agent sends a probe of east by hub north, as any process of the host does. The far node
+ * answers, and the hub passes on both. */
+START_TEST(test_probe_and_answer)
+{
+	struct frame out = probe("udp 10.18.0.1:40000 > 240.3.2.1:7", MK_PROBE_MAGIC);
+
+	peers_reset();
+	out = fixture_expect("sent", MK_HOOK_HOST, &out, TO_CLUSTER,
+			     "udp " VPOD ":40000 > 10.244.2.1:7");
+	ck_assert_uint_eq(mk_cluster_number_at(out.byte + 1), PEER_FAR);
+	peers_set_flags(PEER_NORTH, MK_CLUSTER_RELAYED);
+	peers_set_flags(PEER_EAST, MK_CLUSTER_RELAYED);
+	peers_mark(&out, PEER_NORTH, PEER_EAST);
+	out = fixture_expect("relayed", MK_HOOK_CLUSTER, &out, TO_CLUSTER,
+			     "udp " VPOD ":40000 > 10.244.2.1:7");
+	ck_assert_str_eq(peers_shown(&out), "11259375 > 200 hop 2");
+	out = probe("udp 10.244.2.1:7 > " VPOD ":40000", MK_PROBE_MAGIC);
+	peers_mark(&out, PEER_FAR, FIXTURE_CLUSTER);
+	fixture_expect("its answer", MK_HOOK_CLUSTER, &out, TO_HOST, NULL);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 END_TEST
 
@@ -193,7 +312,7 @@ static struct frame carrier_of_row(int row)
 
 static void start_carriers(void)
 {
-	start();
+	peers_reset();
 	peers_put_carrier(EAST_NODE, PEER_EAST);
 	peers_put_carrier(NORTH_NODE, PEER_NORTH);
 	fixture_peer_address(OWN_NODE, "10.18.0.2");
@@ -249,6 +368,10 @@ BPF_SUITE("flows between clusters")
 	tcase_add_loop_test(tcase, test_one_way_access, 0, ROWS(flows));
 	tcase_add_test(tcase, test_three_clusters);
 	tcase_add_test(tcase, test_error_of_hub);
+	tcase_add_loop_test(tcase, test_probe, 0, 3);
+	tcase_add_loop_test(tcase, test_no_probe, 0, ROWS(no_probes));
+	tcase_add_test(tcase, test_probe_of_another_length);
+	tcase_add_test(tcase, test_probe_and_answer);
 	tcase_add_loop_test(tcase, test_carriers, 0, ROWS(carriers));
 	tcase_add_test(tcase, test_carriers_before_nodes_are_known);
 

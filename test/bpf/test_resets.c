@@ -140,8 +140,8 @@ static unsigned each_entry(const struct path *path, of_entry change, unsigned va
 static unsigned age(struct mk_session *session, unsigned seconds)
 {
 	session->last_seen_ns -= seconds * 1000000000ULL;
-	if (session->reset_s)
-		session->reset_s = (uint8_t)(session->reset_s - seconds);
+	if (session->reset_s) /* 0 means none, so the programs write another second, too */
+		session->reset_s = (uint8_t)(session->reset_s - seconds) ?: 0xff;
 	return 0;
 }
 

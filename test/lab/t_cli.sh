@@ -257,18 +257,28 @@ without_agent()
 	lab agent start node1
 }
 
+# completed WORD...: what bash offers for the last one
+completed()
+{
+	bash -c '. "$0"; COMP_WORDS=(monokube "$@"); COMP_CWORD=$#; _monokube; echo "${COMPREPLY[@]}"' "$TMP/completion" "$@"
+}
+
 texts()
 {
 	local command
 	mk completion >"$TMP/completion"
 	mk manual >"$TMP/manual"
 	bash -n "$TMP/completion"
-	for command in $(mk help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
-		grep -q "^	$command) " "$TMP/completion" || expect_eq "$command is completed" yes no
+	while read -r command; do
+		grep -q "^	'$command *'\*) " "$TMP/completion" || expect_eq "$command is completed" yes no
 		grep -q "^\.B $command\$" "$TMP/manual" || expect_eq "$command is in the manual" yes no
-		[[ $command == agent ]] || mk help "$command" | grep -q "^usage: monokube $command" ||
+		# shellcheck disable=SC2086 # of two words
+		[[ $command == agent ]] || mk help $command </dev/null | grep -q "^usage: monokube $command" ||
 			expect_eq "$command has help" yes no
-	done
+	done < <(mk help | sed -n 's/^  \([a-z]*\( [a-z]*\)\?\)  .*/\1/p')
+	expect_eq "the second word" join "$(completed peer jo)"
+	expect_eq "its flag" --relay "$(completed peer join --r)"
+	expect_eq "a flag" --follow "$(completed drops --f)"
 	expect_status 2 mk nosuch
 	expect_status 1 mk status --nosuch
 	expect_match "what was meant" "unknown subcommand 'drop', did you mean 'drops'" "$(mk drop 2>&1 || true)"

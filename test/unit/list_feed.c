@@ -54,8 +54,8 @@ static void set_transfer(uv_loop_t *loop, struct mk_reflector *reflector)
 
 struct mk_reflector *feed_start(uv_loop_t *loop, enum mk_resource_id id, struct mk_model **model)
 {
-	const struct mk_reflector_sink sink = { apply_object, remove_object, on_listed, on_listed,
-						model };
+	const struct mk_reflector_sink sink = { apply_object, remove_object, on_listed,
+						on_listed,    NULL,	     model };
 	struct mk_error err;
 	struct mk_reflector *reflector = mk_reflector_start(
 		loop, NULL, mk_resource(id), &mk_reflector_timing_default, &sink, &err);

@@ -245,7 +245,7 @@ void set_ranges(const char *const *texts)
 
 	for (; *texts; texts++)
 		ranges[count++] = cidr_of(*texts);
-	ck_ok(mk_overlay_set_service_ranges(overlay, family, ranges, count, &err));
+	ck_ok(mk_overlay_set_ranges(overlay, family, ranges, count, &err));
 }
 
 int remove_overlay(unsigned int *removed)

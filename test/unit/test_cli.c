@@ -151,7 +151,8 @@ START_TEST(test_texts_name_every_command)
 	for (size_t i = 0; i < mk_cli_command_count; i++) {
 		snprintf(wanted, sizeof(wanted), "\n  %s ", mk_cli_commands[i].name);
 		ck_assert_msg(strstr(help, wanted), "help lacks %s", wanted);
-		snprintf(wanted, sizeof(wanted), "\t%s) words=", mk_cli_commands[i].name);
+		snprintf(wanted, sizeof(wanted), "\t'%s%s'*) words=", mk_cli_commands[i].name,
+			 strchr(mk_cli_commands[i].name, ' ') ? "" : " ");
 		ck_assert_msg(strstr(completion, wanted), "completion lacks %s", wanted);
 		snprintf(wanted, sizeof(wanted), "\n.B %s\n", mk_cli_commands[i].name);
 		ck_assert_msg(strstr(manual, wanted), "manual lacks %s", wanted);

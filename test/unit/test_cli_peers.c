@@ -18,7 +18,7 @@ static struct mk_datapath *datapath;
 
 static const char names[] =
 	"{\"version\":1,\"name\":\"west\",\"number\":77,\"peers\":["
-	"{\"name\":\"east\",\"number\":7,\"nodes\":2,\"usable\":true,\"reasons\":[]},"
+	"{\"name\":\"east\",\"number\":7,\"nodes\":2,\"usable\":true,\"probed\":4,\"answering\":3,\"rttMicros\":1440,\"reasons\":[]},"
 	"{\"name\":\"far\",\"number\":8,\"nodes\":2,\"usable\":true,\"via\":\"east\",\"reasons\":"
 	"[\"node 'x' is left out\"]},"
 	"{\"name\":\"new\",\"number\":0,\"nodes\":0,\"usable\":false,\"reasons\":"
@@ -128,7 +128,7 @@ static void setup(void)
 {
 	setup_named(WEST);
 	put_cluster(7, "240.0.0.0", MK_CLUSTER_ACCESS_PODS);
-	put_cluster(8, "240.1.0.0", MK_CLUSTER_RELAYED);
+	put_cluster(8, "240.1.0.0", MK_CLUSTER_RELAYED | MK_CLUSTER_ACCESS_EXPORTS);
 	put_counters(7);
 	put_hop(0, 1);
 	write_state(MK_CLUSTER_NAMES_FILE, names);
@@ -144,11 +144,13 @@ static void teardown(void)
 
 static void check_list(void)
 {
-	check_output(1, "east  10.244.0.0/16  240.0.0.0/16  direct  2      Pods    30  29    ok",
-		     "peers");
 	check_output(
 		1,
-		"far   10.244.0.0/16  240.1.0.0/16  east    2      None    0   0     node 'x' is left out",
+		"east  10.244.0.0/16  240.0.0.0/16  direct  2      3/4     1.4ms  Pods     30  29    ok",
+		"peers");
+	check_output(
+		1,
+		"far   10.244.0.0/16  240.1.0.0/16  east    2      -       -      Exports  0   0     node 'x' is left out",
 		"peers");
 	check_output(1, "new   -", "peers");
 	check_output(1, "nothing is published", "peers");
@@ -173,7 +175,7 @@ static void check_peer_of_other_family(void)
 
 	memset(&row.mask, 0xff, sizeof(row.mask));
 	cli_put("clusters", &number, sizeof(number), &row, sizeof(row));
-	check_output(0, "east  -     -   direct  2      None", "peers", "east");
+	check_output(0, "east  -     -   direct  2      3/4     1.4ms  None", "peers", "east");
 }
 
 static void check_names_of_another_version(void)
@@ -258,8 +260,9 @@ static void check_publish_without_a_node(void)
 
 static void check_other_words(void)
 {
-	check_output_lacks(1, "kind", "peer", "join");
-	check_output_lacks(1, "kind", "peer");
+	check_output_lacks(2, "kind", "peer", "publishes");
+	check_output_lacks(2, "kind", "peer");
+	check_output(0, "  peer publish  print this cluster", "peer", "--help");
 }
 
 /* Loading the programs takes long: one node for all. */

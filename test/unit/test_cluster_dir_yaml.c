@@ -290,7 +290,7 @@ UNIT_SUITE("cluster_dir_yaml")
 {
 	TCase *tc = unit_case(suite, "parse", NULL, NULL);
 
-	tcase_set_timeout(tc, 120);
+	tcase_set_timeout(tc, 300);
 	tcase_add_loop_test(tc, test_good, 0, MK_ARRAY_SIZE(good));
 	tcase_add_loop_test(tc, test_bad, 0, MK_ARRAY_SIZE(bad));
 	tcase_add_test(tc, test_lines);

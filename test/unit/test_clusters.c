@@ -109,10 +109,11 @@ static void print_cluster(FILE *out, const struct mk_clusters_cluster *at)
 {
 	char home[MK_IP_STRLEN], view[MK_IP_STRLEN], mask[MK_IP_STRLEN];
 
-	fprintf(out, "cluster %u %s %s %s via %u hops %u mtu %u bits %u%s%s\n", at->number,
+	fprintf(out, "cluster %u %s %s %s via %u hops %u mtu %u bits %u%s%s%s\n", at->number,
 		addr_text(&at->row.home, home), addr_text(&at->row.view, view),
 		addr_text(&at->row.mask, mask), at->row.via, at->row.hop_count, at->row.mtu_bytes,
 		at->row.host_bits, at->row.flags & MK_CLUSTER_ACCESS_PODS ? " pods" : "",
+		at->row.flags & MK_CLUSTER_ACCESS_EXPORTS ? " exports" : "",
 		at->row.flags & MK_CLUSTER_RELAYED ? " relayed" : "");
 }
 
@@ -148,6 +149,17 @@ static void check_rows(const char *expected)
 	ck_assert_ptr_nonnull(out);
 	print_rows(out);
 	ck_assert_int_eq(fclose(out), 0);
+	ck_assert_str_eq(text, expected);
+}
+
+/* The nodes that can get probes: "east 240.0.1.1, ..". */
+static void check_targets(const char *expected)
+{
+	char text[512] = "", ip[MK_IP_STRLEN];
+
+	for (size_t i = 0; i < rows.target_count; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %s", i ? ", " : "",
+			 peers[rows.targets[i].peer].name, mk_ip_format(&rows.targets[i].ip, ip));
 	ck_assert_str_eq(text, expected);
 }
 
@@ -194,6 +206,7 @@ START_TEST(test_direct)
 	check_reason(0, NULL);
 	ck_assert(rows.states[0].has_view && rows.states[0].is_usable);
 	ck_assert_uint_eq(rows.states[0].nodes_used, 2);
+	check_targets("east 240.0.1.1, east 240.0.3.1");
 	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 2 mtu 1450 bits 8 pods\n"
 		   "node 9 1: 1\nnode 9 3: 3\nnode 9 #0: 1\nnode 9 #1: 3\n"
 		   "carrier 192.168.2.11: 9\ncarrier 192.168.2.13: 9\n"
@@ -205,10 +218,11 @@ END_TEST
 /* The view's host bits have no meaning. */
 START_TEST(test_host_bits_of_view)
 {
-	add_peer("east", 9, "240.0.3.9/16");
+	add_peer("east", 9, "240.0.3.9/16")->access_exports = true;
 	compile();
 	ck_assert(rows.states[0].has_view);
-	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 0 mtu 1450 bits 0\n");
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 0 mtu 1450 bits 0 "
+		   "exports\n");
 }
 END_TEST
 
@@ -262,6 +276,7 @@ START_TEST(test_sizes)
 	add_node("10.244.1.0/24", "192.168.2.11");
 	add_node("10.244.2.0/25", "192.168.2.12");
 	compile();
+	check_targets("");
 	check_reason(0, NULL);
 	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 2 mtu 1450 bits 0\n"
 		   "node 9 #0: 7fff\nnode 9 #1: 7ffe\n"
@@ -416,7 +431,8 @@ static const struct {
 	{ "another length", "10.7.0.0/16", "240.0.0.0/20",
 	  "spec.podCidr '240.0.0.0/20' has another prefix length than the peer's pod range "
 	  "10.7.0.0/16: give it 16 bits" },
-	{ "none", "10.7.0.0/16", NULL, "spec.podCidr has no IPv4 range: name a free range" },
+	{ "none", "10.7.0.0/16", NULL,
+	  "no view of IPv4 yet: the leader writes one to status.podCidr" },
 	{ "Same", "10.7.0.0/16", "10.7.0.0/16", NULL },
 	{ "of the pool", "10.244.0.0/16", "243.255.0.0/16", NULL },
 };
@@ -480,6 +496,7 @@ START_TEST(test_hub)
 	check_reason(0, NULL);
 	check_reason(1, NULL);
 	ck_assert(rows.states[0].is_usable && rows.states[1].is_usable);
+	check_targets("hub 240.0.0.1, hub 240.0.1.1");
 	check_rows(
 		"cluster 20 10.244.0.0 240.0.0.0 255.255.0.0 via 20 hops 2 mtu 1450 bits 8\n"
 		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 2 mtu 1450 bits 0 relayed\n"
@@ -512,6 +529,68 @@ START_TEST(test_wrong_via)
 }
 END_TEST
 
+/* ---- external addresses ---------------------------------------------------------------------- */
+
+static const struct mk_clusters_cluster *row_numbered(uint32_t number)
+{
+	for (size_t i = 0; i < rows.cluster_count; i++)
+		if (rows.clusters[i].number == number)
+			return &rows.clusters[i];
+	return NULL;
+}
+
+static void start_externals(const char *view)
+{
+	struct mk_clusters_peer *east = add_peer("east", 200, "240.0.0.0/16");
+
+	add_node("10.244.1.0/24", "192.168.2.1");
+	own.externals = cidr_of("247.255.0.0/20");
+	east->external_home = cidr_of("247.255.0.0/20");
+	east->external_view = cidr_of(view);
+	ck_ok(mk_clusters_compile(&own, peers, peer_count, &rows, &err));
+}
+
+START_TEST(test_externals)
+{
+	const struct mk_clusters_cluster *pods, *externals, *ours;
+	const struct mk_ip view = ip_of("240.9.0.0"), home = ip_of("247.255.0.0");
+	struct mk_addr view_addr = mk_ip_to_addr(&view), home_addr = mk_ip_to_addr(&home);
+
+	start_externals("240.9.0.0/20");
+	ck_assert_uint_eq(rows.cluster_count, 3);
+	pods = row_numbered(200);
+	externals = row_numbered(200 | MK_CLUSTER_EXTERNAL);
+	ours = row_numbered(WEST | MK_CLUSTER_EXTERNAL);
+	ck_assert(pods && externals && ours && rows.states[0].has_external_view);
+	ck_assert(mk_addr_eq(&externals->row.view, &view_addr));
+	ck_assert(mk_addr_eq(&externals->row.home, &home_addr));
+	ck_assert(mk_addr_eq(&ours->row.home, &home_addr));
+	ck_assert_uint_eq(externals->row.via, pods->row.via);
+	ck_assert_uint_eq(externals->row.hop_count, 1);
+	ck_assert_uint_eq(pods->row.host_bits, 8);
+	ck_assert_uint_eq(externals->row.host_bits, 0);
+}
+END_TEST
+
+static const struct {
+	const char *view, *reason;
+} external_views[] = {
+	{ "240.9.0.0/24", "has another prefix length" },
+	{ "247.255.0.0/20", "externalCidr of this cluster" },
+	{ "240.0.16.0/20", "the view of peer 'east'" },
+	{ "10.96.0.0/20", "nodes or Services" },
+};
+
+/* The peer's pods are reached all the same. */
+START_TEST(test_external_view)
+{
+	start_externals(external_views[_i].view);
+	check_reason(0, external_views[_i].reason);
+	ck_assert(rows.states[0].is_usable && !rows.states[0].has_external_view);
+	ck_assert_uint_eq(rows.cluster_count, 2);
+}
+END_TEST
+
 UNIT_SUITE("clusters")
 {
 	TCase *tcase = unit_case(suite, "numbers", setup, teardown);
@@ -538,6 +617,9 @@ UNIT_SUITE("clusters")
 	tcase_add_loop_test(tcase, test_view, 0, (int)MK_ARRAY_SIZE(views));
 	tcase_add_test(tcase, test_not_published);
 	tcase_add_test(tcase, test_too_many_peers);
+	tcase = unit_case(suite, "external addresses", setup, teardown);
+	tcase_add_test(tcase, test_externals);
+	tcase_add_loop_test(tcase, test_external_view, 0, (int)MK_ARRAY_SIZE(external_views));
 	tcase = unit_case(suite, "hub", setup, teardown);
 	tcase_add_test(tcase, test_hub);
 	tcase_add_test(tcase, test_wrong_via);

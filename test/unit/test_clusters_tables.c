@@ -20,6 +20,7 @@ static struct mk_clusters_cluster clusters[2];
 static struct mk_clusters_hop hops[3];
 static struct mk_clusters_carrier carriers[2];
 static struct mk_clusters_rows rows;
+static struct mk_clusters_export exports[3];
 
 static const struct {
 	const char *name;
@@ -36,6 +37,8 @@ static const struct {
 	  MK_CLUSTER_CARRIERS },
 	{ "cluster_counters", &tables.counters, BPF_MAP_TYPE_PERCPU_HASH, 4,
 	  sizeof(struct mk_cluster_counters), MK_CLUSTERS },
+	{ "exports", &tables.exports, BPF_MAP_TYPE_HASH, sizeof(struct mk_export),
+	  sizeof(struct mk_addr), MK_EXPORTS },
 };
 
 static struct mk_addr addr(const char *text)
@@ -66,6 +69,16 @@ static unsigned apply(void)
 	return counts.put + counts.deleted;
 }
 
+/* Returns the number of writes. */
+static unsigned export_rows(const struct mk_clusters_export *of, size_t count)
+{
+	struct mk_clusters_counts counts = { 0 };
+
+	ck_ok(mk_clusters_sync_exports(made, of, count, &counts, &err));
+	ck_assert_uint_eq(counts.left_out, 0);
+	return counts.put + counts.deleted;
+}
+
 static void use(sa_family_t family)
 {
 	const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
@@ -93,6 +106,12 @@ static void use(sa_family_t family)
 	hops[2] = (struct mk_clusters_hop){ { EAST, MK_CLUSTER_BY_INDEX | 1 }, 2 };
 	for (uint32_t i = 0; i < 2; i++)
 		carriers[i] = (struct mk_clusters_carrier){ { { 0, 0, 0, i + 1 } }, EAST };
+	exports[0].key = (struct mk_export){ .addr = addr(is4 ? "10.244.1.9" : "fd00::1:9"),
+					     .port = htons(8080),
+					     .proto = IPPROTO_TCP };
+	exports[1] = exports[0];
+	exports[1].key.proto = IPPROTO_UDP;
+	exports[2].key = (struct mk_export){ .addr = exports[0].key.addr };
 	rows = (struct mk_clusters_rows){
 		.clusters = clusters,
 		.nodes = hops,
@@ -299,15 +318,109 @@ START_TEST(test_rows_before_nodes)
 }
 END_TEST
 
+/* ---- exports --------------------------------------------------------------------------------- */
+
+static bool is_exported(const struct mk_clusters_export *row)
+{
+	struct mk_addr target;
+
+	return mk_table_get(&tables.exports, &row->key, &target, NULL) == 0 &&
+	       mk_addr_eq(&target, &row->target);
+}
+
+START_TEST(test_exports)
+{
+	struct mk_clusters_export twice[3];
+
+	teardown();
+	use(families[_i]);
+	twice[0] = twice[2] = exports[2];
+	twice[1] = exports[0];
+	ck_assert_uint_eq(export_rows(exports, 2), 2);
+	ck_assert(!mk_clusters_sync_is_empty(made));
+	ck_assert(is_exported(&exports[0]) && is_exported(&exports[1]));
+	ck_assert(!is_exported(&exports[2]));
+	ck_assert_uint_eq(export_rows(exports, 2), 0);
+	stop();
+	start();
+	ck_assert_uint_eq(export_rows(exports, 2), 0); /* a restart has nothing to write */
+	ck_assert_uint_eq(export_rows(twice, 3), 2);
+	ck_assert(is_exported(&exports[0]) && !is_exported(&exports[1]));
+	ck_assert(is_exported(&exports[2]));
+	ck_assert_uint_eq(export_rows(NULL, 0), 2);
+	ck_assert(mk_clusters_sync_is_empty(made));
+}
+END_TEST
+
+/* An external address that gets another target keeps its entry. */
+START_TEST(test_exports_target)
+{
+	teardown();
+	use(families[_i]);
+	exports[0].target = addr(_i ? "2001:db8::7" : "192.0.2.7");
+	ck_assert_uint_eq(export_rows(exports, 2), 2);
+	ck_assert(is_exported(&exports[0]));
+	exports[0].target = addr(_i ? "2001:db8::8" : "192.0.2.8");
+	ck_assert_uint_eq(export_rows(exports, 2), 1);
+	ck_assert(is_exported(&exports[0]));
+}
+END_TEST
+
+/* Clusters and exports change without each other. */
+START_TEST(test_exports_beside_clusters)
+{
+	export_rows(exports, 3);
+	ck_assert_uint_eq(apply(), 2 + 3 + 2 + 2);
+	ck_assert_uint_eq(count_of(&tables.exports), 3);
+	ck_assert_uint_eq(export_rows(exports, 1), 2);
+	ck_assert_uint_eq(apply(), 0);
+	rows = (struct mk_clusters_rows){ 0 };
+	apply();
+	ck_assert_uint_eq(count_of(&tables.exports), 1);
+	ck_assert_uint_eq(count_of(&tables.clusters), 0);
+	ck_assert_uint_eq(export_rows(exports, 1), 0);
+}
+END_TEST
+
+/* There is no room for all: the rows with the lowest addresses are written. */
+START_TEST(test_too_many_exports)
+{
+	cleanup_free struct mk_clusters_export *many = calloc(MK_EXPORTS + 2, sizeof(*many));
+	struct mk_clusters_counts counts = { 0 };
+
+	ck_assert_ptr_nonnull(many);
+	for (uint32_t i = 0; i < MK_EXPORTS + 2; i++) {
+		many[i] = exports[0];
+		many[i].key.addr.word[3] = htonl(0x0af40002 + i);
+	}
+	ck_ok(mk_clusters_sync_exports(made, many, MK_EXPORTS + 2, &counts, &err));
+	ck_assert_uint_eq(counts.left_out, 2);
+	ck_assert_uint_eq(counts.put, MK_EXPORTS);
+	ck_assert(is_exported(&many[0]) && is_exported(&many[MK_EXPORTS - 1]));
+	ck_assert(!is_exported(&many[MK_EXPORTS]));
+	/* another one instead of the first: the first goes before that */
+	counts = (struct mk_clusters_counts){ 0 };
+	ck_ok(mk_clusters_sync_exports(made, many + 1, MK_EXPORTS + 1, &counts, &err));
+	ck_assert_uint_eq(counts.put + counts.deleted, 2);
+	ck_assert(!is_exported(&many[0]) && is_exported(&many[MK_EXPORTS]));
+}
+END_TEST
+
 /* ---- reading back ---------------------------------------------------------------------------- */
 
 START_TEST(test_audit)
 {
-	const uint32_t number = EAST, stranger = 4711;
+	const struct mk_addr stranger = addr("192.0.2.7");
+	const uint32_t number = EAST;
 	struct mk_cluster row;
 
 	apply();
+	export_rows(exports, 2);
 	ck_assert_int_eq(mk_clusters_sync_audit(made, &err), 0);
+	ck_assert_int_eq(mk_table_delete(&tables.exports, &exports[0].key, &err), 1);
+	ck_ok(mk_table_put(&tables.exports, &exports[2].key, &stranger, &err));
+	ck_assert_int_eq(mk_clusters_sync_audit(made, &err), 2);
+	ck_assert_uint_eq(export_rows(exports, 2), 2);
 	ck_ok(mk_table_get(&tables.clusters, &number, &row, &err));
 	row.mtu_bytes = 1;
 	ck_ok(mk_table_put(&tables.clusters, &number, &row, &err));
@@ -355,6 +468,10 @@ UNIT_SUITE("tables of other clusters")
 	tcase_add_loop_test(tcase, test_nodes_before_rows, 0, 3);
 	tcase_add_loop_test(tcase, test_changed_cluster_has_no_row, 0, 2);
 	tcase_add_test(tcase, test_rows_before_nodes);
+	tcase_add_loop_test(tcase, test_exports, 0, 2);
+	tcase_add_loop_test(tcase, test_exports_target, 0, 2);
+	tcase_add_test(tcase, test_exports_beside_clusters);
+	tcase_add_test(tcase, test_too_many_exports);
 	tcase_add_test(tcase, test_audit);
 	tcase_add_test(tcase, test_counters);
 }

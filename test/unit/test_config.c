@@ -53,6 +53,8 @@ START_TEST(test_defaults)
 	ck_assert_str_eq(config.peer_iface_name, "mkpeer");
 	ck_assert_str_eq(mk_cidr_format(&config.peer_pools.of[0], buf), "240.0.0.0/6");
 	ck_assert_int_eq(config.peer_pools.of[1].ip.family, AF_UNSPEC);
+	ck_assert_str_eq(mk_cidr_format(&config.clusterset.of[0], buf), "247.254.0.0/16");
+	ck_assert_str_eq(mk_cidr_format(&config.clusterset.of[1], buf), "fd6d:6b63:7300::/112");
 	ck_assert_uint_eq(config.vxlan_port, 4789);
 	ck_assert_str_eq(config.veth_prefix, "mk");
 	ck_assert_str_eq(config.uplinks, "");
@@ -283,6 +285,8 @@ START_TEST(test_environment)
 					    "pe",
 					    "peerPools",
 					    "off",
+					    "clustersetCidr",
+					    "off",
 					    "vxlanPort",
 					    "8472",
 					    "vethPairNamePrefix",
@@ -348,6 +352,7 @@ START_TEST(test_environment)
 	ck_assert_uint_eq(config.cluster_id, 16777215);
 	ck_assert_str_eq(config.peer_iface_name, "pe");
 	ck_assert_int_eq(config.peer_pools.of[0].ip.family, AF_UNSPEC);
+	ck_assert_int_eq(config.clusterset.of[0].ip.family, AF_UNSPEC);
 	ck_assert_uint_eq(config.vxlan_port, 8472);
 	ck_assert_str_eq(config.veth_prefix, "veth");
 	ck_assert_str_eq(config.uplinks, "eth0");
@@ -632,6 +637,22 @@ static const struct {
 	  { "clusterName", "west" },
 	  { REQUIRED, "--peer-pools=10.0.0.0/6" },
 	  { "peerPools", "'8.0.0.0/6'", "does not overlap clusterCidr" } },
+	{ "the clusterset's range with the cluster's range",
+	  { "clusterName", "west" },
+	  { REQUIRED, "--clusterset-cidr=10.0.0.0/8" },
+	  { "clustersetCidr", "'10.0.0.0/8'", "does not overlap clusterCidr" } },
+	{ "the clusterset's range with the overlay's",
+	  { "clusterName", "west" },
+	  { REQUIRED, "--clusterset-cidr=10.18.0.0/24" },
+	  { "clustersetCidr", "'10.18.0.0/24'", "does not overlap vtepCidr" } },
+	{ "the clusterset's range with the views'",
+	  { "clusterName", "west" },
+	  { REQUIRED, "--clusterset-cidr=241.0.0.0/16" },
+	  { "clustersetCidr", "'241.0.0.0/16'", "does not overlap peerPools" } },
+	{ "two ranges of the clusterset of one family",
+	  { "clustersetCidr", "247.254.0.0/16,247.253.0.0/16" },
+	  { REQUIRED },
+	  { "clustersetCidr", "247.253.0.0/16'", "one of each, or off" } },
 	{ "two pools of one family",
 	  { "peerPools", "240.0.0.0/6,10.0.0.0/8" },
 	  { REQUIRED },

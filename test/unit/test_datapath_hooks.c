@@ -226,7 +226,7 @@ UNIT_SUITE("datapath_hooks")
 {
 	TCase *tc = unit_case(suite, "hooks", fx_setup, fx_teardown);
 
-	tcase_set_timeout(tc, 120);
+	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, test_entry_is_completed);
 	tcase_add_test(tc, test_limit_is_followed);
 	tcase_add_test(tc, test_foreign_interface_stays_untouched);

@@ -475,7 +475,7 @@ UNIT_SUITE("datapath_ipv6")
 
 	tcase_add_test(tcase, test_pins);
 	tcase = unit_case(suite, "both families", setup_both, fx_teardown);
-	tcase_set_timeout(tcase, 120);
+	tcase_set_timeout(tcase, 300);
 	tcase_add_test(tcase, test_one_gate);
 	tcase_add_test(tcase, test_reload);
 	tcase_add_test(tcase, test_ipv6_stays);

@@ -271,7 +271,7 @@ UNIT_SUITE("datapath_load")
 {
 	TCase *tc = unit_case(suite, "load", fx_setup, fx_teardown);
 
-	tcase_set_timeout(tc, 120);
+	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, test_not_loaded);
 	tcase_add_test(tc, test_states);
 	tcase_add_test(tc, test_everything_outlives_the_agent);

@@ -407,7 +407,7 @@ UNIT_SUITE("datapath_tables")
 {
 	TCase *tc = unit_case(suite, "tables", fx_setup, fx_teardown);
 
-	tcase_set_timeout(tc, 120);
+	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, test_other_layout_is_refused);
 	tcase_add_test(tc, test_other_size_moves);
 	tcase_add_test(tc, test_other_maglev_size);

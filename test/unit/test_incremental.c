@@ -338,7 +338,7 @@ UNIT_SUITE("incremental")
 {
 	TCase *tc = unit_case(suite, "changes", setup, teardown);
 
-	tcase_set_timeout(tc, 120);
+	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, test_one_slice);
 	tcase_add_test(tc, test_instructions);
 	tcase_add_test(tc, test_one_service);

@@ -153,9 +153,13 @@ static struct mk_metrics_replica replicas[] = {
 static struct mk_metrics_chain chains[] = { { "inspection", "link", 61, 62 } };
 
 static struct mk_metrics_peer peers[] = {
-	{ "east", true, 3, { { 71, 72 }, { 73, 74 } } },
-	{ "hub", true, 1, { { 0 }, { 0 } } },
-	{ "north", false, 0, { { 0 }, { 0 } } },
+	{ "east",
+	  true,
+	  3,
+	  { .probed = 3, .answering = 2, .rtt_us = 400, .shown_rtt_us = 300 },
+	  { { 71, 72 }, { 73, 74 } } },
+	{ "hub", true, 1, { .is_down = true, .probed = 1 }, { { 0 }, { 0 } } },
+	{ "north", false, 0, { 0 }, { { 0 }, { 0 } } },
 };
 
 static void fill_chains(void)
@@ -172,6 +176,8 @@ static void fill_chains(void)
 }
 
 /* Set every metric. */
+static struct mk_metrics_peer_api peer_api = { "east", 1, 80 };
+
 static void fill(void)
 {
 	struct mk_metrics_family *family = &metrics.families[0];
@@ -197,6 +203,14 @@ static void fill(void)
 	metrics.has_clusters = true;
 	metrics.cluster_peers = peers;
 	metrics.cluster_peer_count = 3;
+	metrics.imported_services = 75;
+	metrics.imported_endpoints = 76;
+	metrics.exported_services = 77;
+	metrics.leads = 1;
+	metrics.leader_waiting = 78;
+	metrics.leader_failures = 79;
+	metrics.peer_apis = &peer_api;
+	metrics.peer_api_count = 1;
 	family->tables[0] = (struct mk_table_fill){ "routes", 7, 32768 };
 	family->table_count = 1;
 	family->counts.sessions[MK_SESSIONS_NAT][MK_SESSIONS_UDP][MK_SESSIONS_NEW] = 11;
@@ -288,12 +302,25 @@ static const struct {
 	{ MK_METRICS_NODE, "monokube_cluster_peers{state=\"unusable\"} 1\n"
 			   "monokube_cluster_peers{state=\"usable\"} 2\n" },
 	{ MK_METRICS_NODE, "monokube_cluster_peer_nodes{peer=\"east\"} 3\n" },
+	{ MK_METRICS_NODE, "monokube_peer_up{cluster=\"east\"} 1\n"
+			   "monokube_peer_up{cluster=\"hub\"} 0\n"
+			   "monokube_peer_up{cluster=\"north\"} 1\n" },
+	{ MK_METRICS_NODE, "monokube_peer_rtt_seconds{cluster=\"east\"} 0.0004\n" },
 	{ MK_METRICS_NODE,
 	  "monokube_cluster_peer_packets_total{peer=\"east\",direction=\"to\"} 71\n"
 	  "monokube_cluster_peer_packets_total{peer=\"east\",direction=\"from\"} 72\n" },
 	{ MK_METRICS_NODE,
 	  "monokube_cluster_peer_bytes_total{peer=\"east\",direction=\"to\"} 73\n"
 	  "monokube_cluster_peer_bytes_total{peer=\"east\",direction=\"from\"} 74\n" },
+	{ MK_METRICS_NODE, "monokube_imported_services 75\n" },
+	{ MK_METRICS_NODE, "monokube_imported_endpoints 76\n" },
+	{ MK_METRICS_NODE, "monokube_exported_services 77\n" },
+	{ MK_METRICS_NODE, "monokube_leader 1\n" },
+	{ MK_METRICS_NODE, "monokube_leader_waiting_writes 78\n" },
+	{ MK_METRICS_NODE, "monokube_leader_write_failures_total 79\n" },
+	{ MK_METRICS_NODE, "monokube_peer_api_up{cluster=\"east\"} 1\n" },
+	{ MK_METRICS_NODE,
+	  "monokube_peer_api_last_contact_timestamp_seconds{cluster=\"east\"} 80\n" },
 	{ MK_METRICS_CHAINS, "monokube_chain_replicas{state=\"draining\"} 3\n" },
 	{ MK_METRICS_CHAINS,
 	  "monokube_chain_replica_flows{family=\"IPv4\",namespace=\"inspection\",function=\"firewall\",pod=\"fw-2\"} 50\n" },

@@ -247,6 +247,7 @@ static const struct {
 	{ "cni_calls", 4, 144 },
 	{ "drop_events", 0, 0 },
 	{ "drops", 4, 16 },
+	{ "exports", 8, 4 },
 	{ "error_budget", 4, 8 },
 	{ "flow_events", 0, 0 },
 	{ "far_peers", 16, 8 },

@@ -13,6 +13,10 @@
 	": {" meta "}, 'spec': {" spec "}}"
 #define PEER_NAMED(name, spec) OBJECT("ClusterPeer", "'name': '" name "'", spec)
 #define PEER(spec)	       PEER_NAMED("east", spec)
+#define WITH_STATUS(spec, view)                                                          \
+	"{'apiVersion': 'networking.monokube.io/v1alpha1', 'kind': 'ClusterPeer', "      \
+	"'metadata': {'name': 'east'}, 'spec': {" spec "}, 'status': {'podCidr': '" view \
+	"', 'nodes': 3}}"
 #define PUBLISHED(kind, name, cluster, spec)                                                \
 	OBJECT(kind,                                                                        \
 	       "'name': '" name "', 'namespace': 'monokube-peers', 'labels': {'networking." \
@@ -24,6 +28,11 @@
 #define NODE_OF(object, spec) PUBLISHED("PublishedNode", object, "east", spec)
 #define NODE(spec)	      NODE_OF("east.n1", "'node': 'n1', " spec)
 #define ADDRESSES	      "'addresses': ['192.168.1.1']"
+#define SHOWN(kind, name, spec)                                                             \
+	OBJECT(kind,                                                                        \
+	       "'name': '" name "', 'namespace': 'monokube-peers', 'labels': {'networking." \
+	       "monokube.io/cluster': 'east', 'networking.monokube.io/relayed-by': 'hub'}", \
+	       spec)
 
 static struct mk_model *model;
 
@@ -57,14 +66,28 @@ static void add_ranges(struct line *line, const struct mk_cidr cidrs[MK_FAMILIES
 
 static void visit_peer(void *ctx, const struct mk_cluster_peer *peer)
 {
+	static const char *const accesses[] = { [MK_PEER_ACCESS_EXPORTS] = "",
+						[MK_PEER_ACCESS_PODS] = " pods",
+						[MK_PEER_ACCESS_NONE] = " none" };
+
 	mk_line_add(ctx, "peer %s", peer->name);
 	add_ranges(ctx, peer->views);
-	mk_line_add(ctx, "%s%s%s", peer->same_view ? " same" : "", peer->access_pods ? " pods" : "",
+	mk_line_add(ctx, "%s%s%s%s", peer->assigned[0] || peer->assigned[1] ? " assigned" : "",
+		    peer->same_view ? " same" : "", accesses[peer->access],
 		    peer->relayed ? " relayed" : "");
+	if (peer->introduces)
+		mk_line_add(ctx, " introduces");
 	if (peer->via)
 		mk_line_add(ctx, " via:%s", peer->via);
 	if (peer->mtu_bytes)
 		mk_line_add(ctx, " mtu:%u", peer->mtu_bytes);
+	if (peer->secret)
+		mk_line_add(ctx, " secret:%s", peer->secret);
+	if (peer->limits.services != MK_PEER_LIMIT_SERVICES ||
+	    peer->limits.nodes != MK_PEER_LIMIT_NODES ||
+	    peer->limits.endpoints != MK_PEER_LIMIT_ENDPOINTS)
+		mk_line_add(ctx, " limits:%u/%u/%u", peer->limits.services, peer->limits.endpoints,
+			    peer->limits.nodes);
 	if (peer->created_unix_s)
 		mk_line_add(ctx, " since:%lld", (long long)peer->created_unix_s);
 }
@@ -80,6 +103,8 @@ static void visit_node(void *ctx, const struct mk_published_node *node)
 			mk_line_add(ctx, " @%s", mk_ip_format(&node->addresses[i], text));
 	if (node->port)
 		mk_line_add(ctx, " port:%u", node->port);
+	if (node->is_relayed)
+		mk_line_add(ctx, " shown");
 }
 
 /* All that the model knows. */
@@ -95,6 +120,8 @@ static void summarize(struct line *line)
 	mk_line_add(line, "cluster %s %u", cluster->name, cluster->number);
 	add_ranges(line, cluster->pod_cidrs);
 	mk_line_add(line, "%s", cluster->speaks_wire ? "" : " mute");
+	if (cluster->relayed_by)
+		mk_line_add(line, " by:%s", cluster->relayed_by);
 }
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
@@ -104,8 +131,24 @@ static const struct {
 } good[] = {
 	{ "a peer without fields", PEER(""), "peer east" },
 	{ "a peer with defaults",
-	  PEER("'podCidr': '', 'via': '', 'access': 'None', 'relay': false, 'mtu': 0"),
+	  PEER("'podCidr': '', 'via': '', 'access': 'Exports', 'relay': false, 'mtu': 0, "
+	       "'accept': 'None'"),
 	  "peer east" },
+	{ "a peer whose API server is read", PEER("'secretName': 'peer-east.1'"),
+	  "peer east secret:peer-east.1" },
+	{ "a peer without a Secret", PEER("'secretName': ''"), "peer east" },
+	{ "a peer with limits", PEER("'limits': {'services': 0, 'endpoints': 7, 'nodes': 32768}"),
+	  "peer east limits:0/7/32768" },
+	{ "a peer with one limit", PEER("'limits': {'nodes': 1}"),
+	  "peer east limits:5000/50000/1" },
+	{ "a hub that introduces clusters", PEER("'accept': 'Transit'"), "peer east introduces" },
+	{ "a cluster that a hub has shown",
+	  SHOWN("PublishedCluster", "east", "'name': 'east', " HOME),
+	  "cluster east 0 10.244.0.0/16 by:hub" },
+	{ "a node that a hub has shown",
+	  SHOWN("PublishedNode", "east.n1", "'node': 'n1', " ADDRESSES),
+	  "node east/n1 @192.168.1.1 shown" },
+	{ "a peer that may open nothing", PEER("'access': 'None'"), "peer east none" },
 	{ "a peer with all fields",
 	  OBJECT("ClusterPeer", "'name': 'east', 'creationTimestamp': '2001-09-09T01:46:40Z'",
 		 "'podCidr': '240.0.3.9/16', 'via': 'hub', 'access': 'Pods', 'relay': true, "
@@ -114,6 +157,17 @@ static const struct {
 	{ "views of both families", PEER("'podCidr': 'fd00:aaaa::/48,240.0.0.0/16'"),
 	  "peer east 240.0.0.0/16 fd00:aaaa::/48" },
 	{ "the same range", PEER("'podCidr': 'Same'"), "peer east same" },
+	{ "views that the leader has assigned", WITH_STATUS("", "240.0.0.0/16,fd00:aaaa::/48"),
+	  "peer east 240.0.0.0/16 fd00:aaaa::/48 assigned" },
+	{ "the assigned view of a family counts if the user gives none",
+	  WITH_STATUS("'podCidr': '241.0.0.0/16'", "240.0.0.0/16,fd00:aaaa::/48"),
+	  "peer east 241.0.0.0/16 fd00:aaaa::/48 assigned" },
+	{ "the user's view counts, not the assigned one",
+	  WITH_STATUS("'podCidr': '241.0.0.0/16'", "240.0.0.0/16"), "peer east 241.0.0.0/16" },
+	{ "the same range, and an assigned one", WITH_STATUS("'podCidr': 'Same'", "240.0.0.0/16"),
+	  "peer east same" },
+	{ "an assigned view that is none", WITH_STATUS("", "240.0.0.0/16,"), "peer east" },
+	{ "an empty assigned view", WITH_STATUS("", ""), "peer east" },
 	{ "a cluster", CLUSTER(HOME), "cluster east 0 10.244.0.0/16" },
 	{ "a cluster with a number, ranges of both families and more versions",
 	  CLUSTER("'number': 16777215, 'podCidr': '10.244.0.0/16,fd00::/48', 'wireVersions': [2, 1]"),
@@ -180,8 +234,14 @@ static const struct {
 } bad[] = {
 	{ PEER_NAMED("a.b", ""), "ClusterPeer a.b: metadata.name: value \"a.b\", expected the "
 				 "clusterName of the peer: lower case letters" },
-	{ PEER("'secretName': 'x'"), "spec.secretName: value \"x\", expected no such field; known "
-				     "are podCidr, via, access, relay, mtu" },
+	{ PEER("'secret': 'x'"),
+	  "spec.secret: value \"x\", expected no such field; known are "
+	  "podCidr, externalCidr, via, access, relay, accept, mtu, secretName, limits" },
+	{ PEER("'secretName': 'a/b'"), "spec.secretName: value \"a/b\", expected the name of a" },
+	{ PEER("'secretName': 'Peer'"), "spec.secretName: value \"Peer\", expected the name of" },
+	{ PEER("'limits': {'services': 5001}"), "spec.limits.services: value 5001, expected" },
+	{ PEER("'limits': {'nodes': -1}"), "spec.limits.nodes: value -1, expected" },
+	{ PEER("'limits': {'pods': 1}"), "spec.limits.pods: value 1, expected no such field" },
 	{ PEER("'podCidr': 'same'"), "spec.podCidr: value \"same\", expected Same, or an IPv4" },
 	{ PEER("'podCidr': '240.0.0.0'"), "spec.podCidr: value \"240.0.0.0\", expected Same, or" },
 	{ PEER("'podCidr': '240.0.0.0/7'"), "spec.podCidr: value \"240.0.0.0/7\", expected Same" },
@@ -193,8 +253,14 @@ static const struct {
 	{ PEER("'podCidr': ['240.0.0.0/16']"), "spec.podCidr: value a list, expected a text" },
 	{ PEER("'via': 'east'"), "spec.via: value \"east\", expected the name of another" },
 	{ PEER("'via': 'a.b'"), "spec.via: value \"a.b\", expected the name of another" },
-	{ PEER("'access': 'Exports'"), "spec.access: value \"Exports\", expected Pods or None" },
+	{ PEER("'access': 'All'"), "spec.access: value \"All\", expected Exports, Pods or None" },
 	{ PEER("'relay': 'yes'"), "spec.relay: value \"yes\", expected" },
+	{ PEER("'accept': 'Direct'"), "spec.accept: value \"Direct\", expected None or Transit" },
+	{ OBJECT("PublishedCluster",
+		 "'name': 'east', 'namespace': 'monokube-peers', 'labels': {'networking.monokube.io/"
+		 "cluster': 'east', 'networking.monokube.io/relayed-by': 'a.b'}",
+		 "'name': 'east', " HOME),
+	  "label networking.monokube.io/relayed-by is 'a.b', expected the name of a hub" },
 	{ PEER("'mtu': 1279"), "spec.mtu: value 1279, expected 0 or a number from 1280 to 65535" },
 	{ PEER("'mtu': 65536"), "spec.mtu: value 65536, expected" },
 	{ PEER("'mtu': -1"), "spec.mtu: value -1, expected" },
@@ -269,6 +335,7 @@ static const char *const changes[] = {
 	PEER(""),
 	PEER("'podCidr': 'Same'"),
 	PEER("'podCidr': '240.0.0.0/16'"),
+	WITH_STATUS("", "240.0.0.0/16"),
 	PEER("'podCidr': '241.0.0.0/16'"),
 	PEER("'podCidr': '241.0.0.0/16', 'via': 'hub'"),
 	PEER("'podCidr': '241.0.0.0/16', 'via': 'hub', 'access': 'Pods'"),
@@ -276,14 +343,22 @@ static const char *const changes[] = {
 	PEER("'podCidr': '241.0.0.0/16', 'via': 'hub', 'relay': true, 'mtu': 1400"),
 	OBJECT("ClusterPeer", "'name': 'east', 'creationTimestamp': '2001-09-09T01:46:40Z'",
 	       "'podCidr': '241.0.0.0/16', 'via': 'hub', 'relay': true, 'mtu': 1400"),
+	PEER("'access': 'None'"),
+	PEER("'access': 'None', 'secretName': 'peer-east'"),
+	PEER("'access': 'None', 'secretName': 'peer-east', 'limits': {'services': 1}"),
+	PEER("'access': 'None', 'accept': 'Transit'"),
 	CLUSTER(HOME),
 	CLUSTER("'number': 1, " HOME),
 	CLUSTER("'number': 1, 'podCidr': '10.245.0.0/16'" WIRE),
 	CLUSTER("'number': 1, 'podCidr': '10.245.0.0/16', 'wireVersions': [2]"),
+	SHOWN("PublishedCluster", "east",
+	      "'name': 'east', 'number': 1, 'podCidr': '10.245.0.0/16', 'wireVersions': [2]"),
 	NODE(ADDRESSES),
 	NODE(ADDRESSES ", 'port': 1"),
 	NODE(ADDRESSES ", 'port': 1, 'podCidrs': ['10.244.1.0/24']"),
 	NODE("'addresses': ['192.168.1.2'], 'port': 1, 'podCidrs': ['10.244.1.0/24']"),
+	SHOWN("PublishedNode", "east.n1",
+	      "'node': 'n1', 'addresses': ['192.168.1.2'], 'port': 1, 'podCidrs': ['10.244.1.0/24']"),
 };
 
 START_TEST(test_changes)
@@ -298,6 +373,57 @@ START_TEST(test_changes)
 }
 END_TEST
 
+#define AGED(created, spec, status)                                                        \
+	"{'apiVersion': 'networking.monokube.io/v1alpha1', 'kind': 'ClusterPeer', "        \
+	"'metadata': {'name': 'east', 'creationTimestamp': '" created "'}, 'spec': {" spec \
+	"}, 'status': {" status "}}"
+#define OLD "2001-09-09T01:46:40Z"
+#define NEW "2001-09-09T01:46:41Z"
+
+/* A ClusterPeer of OLD had the assigned views 240.0.0.0/16 and fd00:aaaa::/48. */
+static const struct {
+	const char *name, *object, *expected;
+} lost[] = {
+	{ "the status is lost", AGED(OLD, "", ""),
+	  "peer east 240.0.0.0/16 fd00:aaaa::/48 assigned since:1000000000" },
+	{ "the leader has taken the view away", AGED(OLD, "", "'conditions': [{'type': 'Ranges'}]"),
+	  "peer east since:1000000000" },
+	{ "the leader has moved the view", AGED(OLD, "", "'podCidr': '240.7.0.0/16'"),
+	  "peer east 240.7.0.0/16 assigned since:1000000000" },
+	{ "the status is lost, and the user chooses a view of one family",
+	  AGED(OLD, "'podCidr': '241.0.0.0/16'", ""),
+	  "peer east 241.0.0.0/16 fd00:aaaa::/48 assigned since:1000000000" },
+	{ "the status is lost, and the user chooses the same range",
+	  AGED(OLD, "'podCidr': 'Same'", ""), "peer east same since:1000000000" },
+	{ "another object of this name", AGED(NEW, "", ""), "peer east since:1000000001" },
+};
+
+START_TEST(test_lost_status)
+{
+	struct line line;
+
+	apply_good_text(model, AGED(OLD, "", "'podCidr': '240.0.0.0/16,fd00:aaaa::/48'"));
+	apply_good_text(model, lost[_i].object);
+	summarize(&line);
+	ck_assert_msg(strcmp(line.text, lost[_i].expected) == 0, "%s: got \"%s\", expected \"%s\"",
+		      lost[_i].name, line.text, lost[_i].expected);
+}
+END_TEST
+
+START_TEST(test_what_a_hub_shows)
+{
+	const struct mk_cluster_peer direct = { .name = "east" };
+	const struct mk_cluster_peer by_hub = { .name = "east", .via = "hub" };
+
+	ck_assert(mk_published_counts(NULL, &direct));
+	ck_assert(mk_published_counts(NULL, &by_hub));
+	ck_assert(mk_published_counts("hub", &by_hub));
+	ck_assert(!mk_published_counts("other", &by_hub));
+	ck_assert(!mk_published_counts("hub", &direct));
+	ck_assert(!mk_published_counts("hub", NULL));
+}
+END_TEST
+
 UNIT_SUITE("peers in the model")
 {
 	TCase *tcase = unit_case(suite, "model_peers", setup, teardown);
@@ -305,4 +431,6 @@ UNIT_SUITE("peers in the model")
 	tcase_add_loop_test(tcase, test_good, 0, (int)MK_ARRAY_SIZE(good));
 	tcase_add_loop_test(tcase, test_bad, 0, (int)MK_ARRAY_SIZE(bad));
 	tcase_add_test(tcase, test_changes);
+	tcase_add_test(tcase, test_what_a_hub_shows);
+	tcase_add_loop_test(tcase, test_lost_status, 0, (int)MK_ARRAY_SIZE(lost));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The agent's part of other clusters: objects become rows, routes and a file; nothing is touched
  * before all objects are read, a restart changes nothing, and damage is restored. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,8 @@ static const struct {
 	  sizeof(uint32_t) },
 	{ "cluster_counters", &tables.counters, BPF_MAP_TYPE_PERCPU_HASH, sizeof(uint32_t),
 	  sizeof(struct mk_cluster_counters) },
+	{ "exports", &tables.exports, BPF_MAP_TYPE_HASH, sizeof(struct mk_export),
+	  sizeof(struct mk_addr) },
 };
 
 /* ---- a node whose cluster is a directory ----------------------------------------------------- */
@@ -78,6 +81,23 @@ static void changed(void *ctx)
 	mk_node_clusters_changed(ctx);
 }
 
+static void service_changed(void *ctx, const char *namespace_, const char *name)
+{
+	mk_node_clusters_service_changed(ctx, namespace_, name);
+}
+
+static void export_changed(void *ctx, const char *namespace_, const char *name)
+{
+	(void)namespace_;
+	(void)name;
+	mk_node_clusters_export_changed(ctx);
+}
+
+static void externals_changed(void *ctx)
+{
+	mk_node_clusters_export_changed(ctx);
+}
+
 static void on_listed(void *ctx, bool complete)
 {
 	(void)ctx;
@@ -92,7 +112,11 @@ static void on_timer(uv_timer_t *timer)
 static void start_agent(void)
 {
 	static const struct mk_model_listener listener = { .peers_changed = changed,
+							   .service_changed = service_changed,
+							   .export_changed = export_changed,
+							   .externals_changed = externals_changed,
 							   .ctx = &clusters };
+	const struct mk_clusterset clusterset = { .cluster_name = "west" };
 
 	datapath.clusters = mk_clusters_sync_new(&tables, &err);
 	ck_assert_msg(datapath.clusters != NULL, "%s", mk_error_text(&err));
@@ -105,11 +129,14 @@ static void start_agent(void)
 	core.unsure = 0;
 	node = (struct mk_own_node){ .core = &core, .plans = 1, .mtu_bytes = 1450 };
 	node.families[0] = (struct mk_own_family){ .node = &node, .family = &core.families[0] };
+	node.families[0].addresses.pod_cidr = cidr_of("10.244.1.0/24");
 	node.internal_ip = ip_of("192.168.1.11");
 	mk_node_clusters_init(&clusters, &node);
 	core.model = mk_model_new();
 	ck_assert_ptr_nonnull(core.model);
 	mk_model_set_listener(core.model, &listener);
+	if (core.config.cluster_name[0])
+		mk_model_set_clusterset(core.model, &clusterset);
 	core.source = mk_source_start(&core.loop, &core.config, core.model, on_listed, NULL, &err);
 	ck_assert_msg(core.source != NULL, "%s", mk_error_text(&err));
 }
@@ -122,6 +149,7 @@ static void stop_agent(void)
 	mk_model_free(core.model);
 	mk_clusters_sync_free(datapath.clusters);
 	free(node.families[0].cluster_routes);
+	free(node.families[0].down_views);
 }
 
 static void setup(void)
@@ -332,7 +360,7 @@ static const struct {
 	const char *name, *file, *text, *said; /* a part of the file for the command line */
 } wrong[] = {
 	{ "no view", "peer", PEER("access: Pods"),
-	  "\"usable\":false,\"reasons\":[\"spec.podCidr has no" },
+	  "\"usable\":false,\"reasons\":[\"no view of IPv4 yet" },
 	{ "its own range", "peer", PEER("podCidr: Same"), "a range of this cluster's pods" },
 	{ "the range of VTEPs", "peer", PEER("podCidr: 10.18.0.0/16"),
 	  "overlaps 10.18.0.0/16, a range of this cluster's nodes or Services" },
@@ -356,6 +384,203 @@ START_TEST(test_reasons)
 	reconcile();
 	text = read_file();
 	ck_assert_msg(strstr(text, wrong[_i].said) != NULL, "%s: %s", wrong[_i].name, text);
+}
+END_TEST
+
+/* ---- exports --------------------------------------------------------------------------------- */
+
+#define WEB	      "metadata: {name: web, namespace: shop}\n"
+#define SERVICE(spec) "apiVersion: v1\nkind: Service\n" WEB "spec: {" spec "}\n"
+#define EXPORT	      "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\n" WEB
+#define SLICE(ports, endpoints)                                                               \
+	"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\nmetadata: " \
+	"{name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}\nports: "  \
+	"[" ports "]\nendpoints: [" endpoints "]\n"
+#define HERE	 "{addresses: [10.244.1.5], conditions: {ready: true}}"
+#define UNREADY	 "{addresses: [10.244.1.6], conditions: {ready: false}}"
+#define THERE	 "{addresses: [10.244.2.5]}"
+#define AT_8080	 "{port: 8080}"
+#define CHOOSING "ports: [{port: 80}]"
+
+static const struct {
+	const char *name, *service, *export_, *slice, *expected; /* NULL: no such object */
+} exported[] = {
+	{ "an endpoint here, not one of another node", SERVICE(CHOOSING), EXPORT,
+	  SLICE(AT_8080, HERE ", " THERE), "10.244.1.5:0/0 10.244.1.5:8080/6" },
+	{ "ready or not", SERVICE(CHOOSING), EXPORT, SLICE(AT_8080, UNREADY),
+	  "10.244.1.6:0/0 10.244.1.6:8080/6" },
+	{ "each port and protocol", SERVICE(CHOOSING), EXPORT,
+	  SLICE("{name: a, port: 53, protocol: UDP}, {name: b, port: 53}", HERE),
+	  "10.244.1.5:0/0 10.244.1.5:53/17 10.244.1.5:53/6" },
+	{ "a headless Service", SERVICE("clusterIP: None, " CHOOSING), EXPORT, SLICE(AT_8080, HERE),
+	  "10.244.1.5:0/0 10.244.1.5:8080/6" },
+	{ "an endpoint on the host", SERVICE(CHOOSING), EXPORT,
+	  SLICE(AT_8080, "{addresses: [192.168.1.11]}"), "" },
+	{ "an ExternalName", SERVICE("type: ExternalName, externalName: a.example"), EXPORT,
+	  SLICE(AT_8080, HERE), "" },
+	{ "no Service", NULL, EXPORT, SLICE(AT_8080, HERE), "" },
+	{ "no export", SERVICE(CHOOSING), NULL, SLICE(AT_8080, HERE), "" },
+};
+
+/* Sorted, as lines of text. */
+static void read_exports(char *text, size_t size)
+{
+	cleanup_free void *keys = NULL;
+	char lines[8][64] = { 0 }, ip[MK_IP_STRLEN];
+	size_t count = 0, used = 0;
+
+	ck_ok(mk_table_keys(&tables.exports, &keys, &count, &err));
+	ck_assert_uint_le(count, MK_ARRAY_SIZE(lines));
+	for (size_t i = 0; i < count; i++) {
+		const struct mk_export *key = (const struct mk_export *)keys + i;
+		struct mk_ip at = mk_ip_from_addr(&key->addr);
+
+		snprintf(lines[i], sizeof(lines[i]), "%s:%u/%u", mk_ip_format(&at, ip),
+			 ntohs(key->port), key->proto);
+	}
+	qsort(lines, count, sizeof(lines[0]), (int (*)(const void *, const void *))strcmp);
+	text[0] = '\0';
+	for (size_t i = 0; i < count; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", lines[i]);
+}
+
+static void expect_exports(const char *name, const char *expected)
+{
+	char text[512];
+
+	read_exports(text, sizeof(text));
+	ck_assert_msg(strcmp(text, expected) == 0, "%s: got \"%s\", expected \"%s\"", name, text,
+		      expected);
+}
+
+static void read_export_change(void)
+{
+	while (clusters.exports.settled)
+		uv_run(&core.loop, UV_RUN_NOWAIT);
+}
+
+START_TEST(test_exports)
+{
+	if (exported[_i].service)
+		write_object("service", exported[_i].service);
+	if (exported[_i].export_)
+		write_object("export", exported[_i].export_);
+	write_object("slice", exported[_i].slice);
+	begin();
+	expect_exports(exported[_i].name, exported[_i].expected);
+	ck_assert_uint_eq(reconcile(), 0);
+}
+END_TEST
+
+/* Endpoints and exports come and go; a change of another Service is none. */
+START_TEST(test_exports_change)
+{
+	write_object("service", SERVICE(CHOOSING));
+	write_object("export", EXPORT);
+	write_object("slice", SLICE(AT_8080, HERE));
+	begin();
+	write_object("slice", SLICE(AT_8080, UNREADY));
+	read_export_change();
+	reconcile();
+	expect_exports("another endpoint", "10.244.1.6:0/0 10.244.1.6:8080/6");
+	mk_node_clusters_service_changed(&clusters, "shop", "other");
+	ck_assert(clusters.exports.settled);
+	ck_assert_int_eq(unlink(CLUSTER "/export.yaml"), 0);
+	read_export_change();
+	reconcile();
+	expect_exports("no export", "");
+	write_object("export", EXPORT);
+	read_export_change();
+	reconcile();
+	node.families[0].addresses.pod_cidr = cidr_of("10.244.2.0/24");
+	node.plans++;
+	reconcile();
+	expect_exports("other pod CIDR", "");
+}
+END_TEST
+
+/* A restart changes nothing before all is read; without clusterName, entries go. */
+START_TEST(test_exports_restart)
+{
+	write_object("service", SERVICE(CHOOSING));
+	write_object("export", EXPORT);
+	write_object("slice", SLICE(AT_8080, HERE));
+	begin();
+	stop_agent();
+	start_agent();
+	ck_assert_uint_eq(reconcile(), 0);
+	expect_exports("not read yet", "10.244.1.5:0/0 10.244.1.5:8080/6");
+	read_all();
+	ck_assert_uint_eq(reconcile(), 0);
+	stop_agent();
+	core.config.cluster_name[0] = '\0';
+	start_agent();
+	reconcile();
+	expect_exports("without clusterName", "");
+}
+END_TEST
+
+#define EXTERNALS(cluster, address)                                                                      \
+	"apiVersion: networking.monokube.io/v1alpha1\nkind: PublishedService\nmetadata: {name: " cluster \
+	".shop.out, namespace: monokube-published, labels: "                                             \
+	"{networking.monokube.io/cluster: " cluster "}}\nspec: {slices: [{ports: [{port: 5432}], "       \
+	"endpoints: [{addresses: [" address                                                              \
+	"], target: 192.0.2.7}, {addresses: [10.244.1.7]}]}]}\n"
+
+/* Every node has the external addresses of this cluster, not those that a hub shows. */
+START_TEST(test_externals)
+{
+	struct mk_export key = { .addr = addr_of("247.255.0.5"),
+				 .port = htons(5432),
+				 .proto = IPPROTO_TCP };
+	struct mk_addr target, expected = addr_of("192.0.2.7");
+
+	core.config.externals.of[0] = cidr_of("247.255.0.0/20");
+	write_object("externals", EXTERNALS("west", "247.255.0.5"));
+	write_object("others", EXTERNALS("east", "247.255.0.6"));
+	begin();
+	expect_exports("an external address", "247.255.0.5:0/0 247.255.0.5:5432/6");
+	ck_ok(mk_table_get(&tables.exports, &key, &target, &err));
+	ck_assert(mk_addr_eq(&target, &expected));
+	ck_assert_uint_eq(reconcile(), 0);
+	write_object("externals", EXTERNALS("west", "247.254.0.5"));
+	read_export_change();
+	reconcile();
+	expect_exports("an address outside of externalCidr", "");
+}
+END_TEST
+
+/* Without a route, no probe leaves, and none is answered. */
+START_TEST(test_down)
+{
+	const struct mk_own_family *own = &node.families[0];
+	char text[MK_CIDR_STRLEN];
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	write_object("peer", PEER(VIEW ", externalCidr: 240.1.0.0/20"));
+	write_object("published", PUBLISHED("9", "10.244.0.0/16', externalCidr: '247.255.0.0/20"));
+	begin();
+	ck_assert_uint_eq(own->down_view_count, 0);
+	for (int i = 0; i <= MK_PROBES_BAD; i++)
+		ck_ok(mk_node_clusters_probe(&clusters, &err));
+	ck_assert_uint_eq(own->down_view_count, 2);
+	ck_assert_str_eq(mk_cidr_format(&own->down_views[0], text), "240.0.0.0/16");
+	ck_assert_str_eq(mk_cidr_format(&own->down_views[1], text), "240.1.0.0/20");
+}
+END_TEST
+
+START_TEST(test_exports_damage)
+{
+	const struct mk_export ping = { .addr = addr_of("10.244.1.5"), .proto = MK_PROTO_ANY };
+
+	write_object("service", SERVICE(CHOOSING));
+	write_object("export", EXPORT);
+	write_object("slice", SLICE(AT_8080, HERE));
+	begin();
+	ck_ok(mk_table_delete(&tables.exports, &ping, &err));
+	ck_assert_int_eq(mk_node_clusters_audit(&clusters, &err), 1);
+	ck_assert_uint_eq(reconcile(), 1);
+	expect_exports("audit", "10.244.1.5:0/0 10.244.1.5:8080/6");
 }
 END_TEST
 
@@ -388,5 +613,11 @@ UNIT_SUITE("node: other clusters")
 	tcase_add_test(tcase, test_damage);
 	tcase_add_test(tcase, test_loaded_again);
 	tcase_add_loop_test(tcase, test_reasons, 0, (int)MK_ARRAY_SIZE(wrong));
+	tcase_add_loop_test(tcase, test_exports, 0, (int)MK_ARRAY_SIZE(exported));
+	tcase_add_test(tcase, test_exports_change);
+	tcase_add_test(tcase, test_exports_restart);
+	tcase_add_test(tcase, test_externals);
+	tcase_add_test(tcase, test_down);
+	tcase_add_test(tcase, test_exports_damage);
 	tcase_add_test(tcase, test_measures);
 }

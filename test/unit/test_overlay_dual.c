@@ -162,12 +162,12 @@ START_TEST(test_family_alone)
 	const struct mk_overlay_plan none = { 0 };
 	const struct mk_cidr range4 = cidr_of("10.96.0.0/16"), range6 = cidr_of("fd00:10:96::/112");
 
-	ck_ok(mk_overlay_set_service_ranges(overlay, AF_INET, &range4, 1, &err));
-	ck_ok(mk_overlay_set_service_ranges(overlay, AF_INET6, &range6, 1, &err));
+	ck_ok(mk_overlay_set_ranges(overlay, AF_INET, &range4, 1, &err));
+	ck_ok(mk_overlay_set_ranges(overlay, AF_INET6, &range6, 1, &err));
 	sync_both(true);
 	check_seen(AF_INET, 4, 2, 2);
 	check_seen(AF_INET6, 4, 2, 2);
-	ck_ok(mk_overlay_set_service_ranges(overlay, AF_INET6, NULL, 0, &err));
+	ck_ok(mk_overlay_set_ranges(overlay, AF_INET6, NULL, 0, &err));
 	ck_ok(mk_overlay_set_peers(overlay, AF_INET6, &none, &err));
 	sync_alone(true);
 	check_seen(AF_INET, 4, 2, 2);
@@ -223,7 +223,7 @@ START_TEST(test_forgotten_family)
 					   .ifindex = node_devices.host_ifindex,
 					   .protocol = MK_RTPROT };
 
-	ck_ok(mk_overlay_set_service_ranges(overlay, other, &range, 1, &err));
+	ck_ok(mk_overlay_set_ranges(overlay, other, &range, 1, &err));
 	ck_ok(mk_overlay_vip_get(overlay, &vip, &err));
 	sync_both(true);
 	check_seen(other, 5, 2, 2);

@@ -589,5 +589,5 @@ UNIT_SUITE("policy chains")
 	tcase_add_test(tc, test_story);
 	tcase_add_test(tc, test_service_story);
 	tcase_add_test(tc, test_many);
-	tcase_set_timeout(tc, 60);
+	tcase_set_timeout(tc, 300);
 }

@@ -67,6 +67,8 @@ static void tell_set(struct line *line, const struct mk_backend_set *set)
 }
 
 static bool masquerade_all, localhost_node_ports;
+static struct mk_cidr down[2]; /* views of clusters that are down */
+static size_t down_count;
 
 static void compile(struct mk_compiled_service *out)
 {
@@ -78,6 +80,8 @@ static void compile(struct mk_compiled_service *out)
 					.node_addresses = addresses,
 					.node_address_count = MK_ARRAY_SIZE(addresses),
 					.local_weight = 3,
+					.down = down,
+					.down_count = down_count,
 					.masquerade_all = masquerade_all,
 					.localhost_node_ports = localhost_node_ports };
 	struct mk_error err = { 0 };
@@ -740,6 +744,66 @@ START_TEST(test_live)
 }
 END_TEST
 
+/* ---- clusters that are down ------------------------------------------------------------------ */
+
+#define VIEW(address, rest) "{'addresses': ['" address "']" rest "}"
+#define DNS		    "'ports': [{'name': 'http', 'port': 80, 'protocol': 'UDP'}]"
+#define UDP_SLICE(endpoints)                                                                         \
+	"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'IPv4', "     \
+	"'metadata': {'name': 's-1', 'namespace': 'x', 'labels': {'kubernetes.io/service-name':"     \
+	"'s'}}, 'ports': [{'name': 'http', 'port': 9, 'protocol': 'UDP'}], 'endpoints': [" endpoints \
+	"]}"
+#define UDP_FRONTENDS " in 10.96.0.1:0/any in 10.96.0.1:80/udp out 10.96.0.1:80/udp+masq"
+
+/* The clusters with views 10.3.0.0/24 and 10.4.0.0/24 are down. */
+static const struct {
+	const char *name, *slice, *expected;
+	size_t live;
+} downs[] = {
+	{ "another endpoint serves",
+	  UDP_SLICE(VIEW("10.3.0.2", "") "," VIEW("10.1.1.1", "") "," VIEW("10.4.0.2", "")),
+	  "http [10.1.1.1:9]" UDP_FRONTENDS, 1 },
+	{ "one of a cluster that is not down",
+	  UDP_SLICE(VIEW("10.3.0.2", "") "," VIEW("10.5.0.2", "")),
+	  "http [10.5.0.2:9]" UDP_FRONTENDS, 1 },
+	{ "they are the last ones", UDP_SLICE(VIEW("10.3.0.2", "") "," VIEW("10.4.0.2", "")),
+	  "http [10.3.0.2:9 10.4.0.2:9]" UDP_FRONTENDS, 2 },
+	{ "the other one is not ready",
+	  UDP_SLICE(VIEW("10.3.0.2", "") "," VIEW("10.1.1.1", NOT_READY)),
+	  "http [10.3.0.2:9]" UDP_FRONTENDS, 1 },
+	{ "the other one serves to its end",
+	  UDP_SLICE(VIEW("10.3.0.2", "") "," VIEW("10.1.1.1", TERMINATING)),
+	  "http [10.1.1.1:9]" UDP_FRONTENDS, 1 },
+	{ "hints are for one of them",
+	  UDP_SLICE(VIEW("10.3.0.2", ZONE("a")) "," VIEW("10.1.1.1", ZONE("b"))),
+	  "http [10.1.1.1:9]" UDP_FRONTENDS, 1 },
+};
+
+START_TEST(test_down)
+{
+	size_t row = row_of(_i, MK_ARRAY_SIZE(downs));
+	struct mk_compiled_service out;
+	struct line line = { 0 };
+	const char *expected;
+
+	down[0] = cidr_of(in_family("10.3.0.0/24"));
+	down[1] = cidr_of(in_family("10.4.0.0/24"));
+	down_count = 2;
+	apply_row(SVC(VIP ", " DNS));
+	apply_row(downs[row].slice);
+	expected = in_family(downs[row].expected);
+	compile(&out);
+	down_count = 0;
+	for (size_t i = 0; i < out.set_count; i++)
+		tell_set(&line, &out.sets[i]);
+	ck_assert_msg(strcmp(line.text, expected) == 0, "%s:\n got      %s\n expected %s",
+		      downs[row].name, line.text, expected);
+	ck_assert_msg(out.live_count == downs[row].live, "%s: flows to %zu stay", downs[row].name,
+		      out.live_count);
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
 /* ---- many endpoints -------------------------------------------------------------------------- */
 
 static void apply_many(unsigned slices, unsigned each)
@@ -901,6 +965,7 @@ UNIT_SUITE("service")
 	tcase_add_loop_test(tc, test_localhost_node_ports, 0, 2);
 	tcase_add_loop_test(tc, test_ranges, 0, 2 * MK_ARRAY_SIZE(filtered));
 	tcase_add_test(tc, test_affinity);
+	tcase_add_loop_test(tc, test_down, 0, 2 * MK_ARRAY_SIZE(downs));
 	tcase_add_loop_test(tc, test_live, 0, 2 * MK_ARRAY_SIZE(flows));
 	tcase_add_test(tc, test_family_comes_and_goes);
 	tcase_add_loop_test(tc, test_health_check_by_family, 0, 3);

@@ -197,7 +197,7 @@ UNIT_SUITE("table_sizes")
 {
 	TCase *tc = unit_case(suite, "core", setup, teardown);
 
-	tcase_set_timeout(tc, 120);
+	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, test_as_configured);
 	tcase_add_loop_test(tc, test_changed, 0, 2);
 	tcase_add_test(tc, test_no_memory_at_first);

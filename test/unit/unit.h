@@ -28,7 +28,7 @@ static inline TCase *unit_case(Suite *suite, const char *name, SFun setup, SFun 
 	TCase *tcase = tcase_create(name);
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_set_timeout(tcase, 60);
+	tcase_set_timeout(tcase, 300); /* guards against endless runs */
 	suite_add_tcase(suite, tcase);
 	return tcase;
 }

@@ -5,7 +5,7 @@
  *        [--watch-s N] [--quiet-ms N] [--quiet-watch-s N] [--settled-ms N] [--grace-ms N]
  *        [--list-ms N] [--backoff-ms MIN MAX] [--forget-ms N] [--absent-ms N] [--page N]
  *        [--connect-ms N] [--keepalive-s N] [--unacknowledged-ms N] [--event-again-ms N] [--bare]
- *        [--wants]
+ *        [--wants] [--cluster NAME] [--lease-s N] [--renew-ms N] [--write-ms N]
  *
  * FILE always has the model, one sorted line per Node, Service and object of network policies and
  * chains, in the words of the stand-in's dump.py for the desired state. Standard output reports events: `listed`, `changed
@@ -14,7 +14,8 @@
  * first list, for measurements. --wants: each byte of standard input chooses what is followed:
  * `p` policies and chains, `q` none, `o` the Pods of this node, `a` all Pods, `n` none, `f` function
  * pods, `g` none. `s` and `b` say what the status of all chains is: their functions serve, or
- * block. */
+ * block. --cluster: follow other clusters' objects, and be a candidate to lead, with pods in
+ * 10.244.0.0/16. `leads` and `follows` on standard output say which. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -28,6 +29,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "agent/leader/leader.h"
 #include "cluster/kube.h"
 
 struct text {
@@ -39,6 +41,10 @@ static struct {
 	uv_loop_t loop;
 	struct mk_model *model;
 	struct mk_kube *kube;
+	struct mk_config config; /* of the leader */
+	struct mk_leader *leader; /* NULL: no --cluster */
+	uv_timer_t leads; /* look whether it leads */
+	bool led;
 	const char *dump;
 	uv_idle_t dirty;
 	uv_signal_t signals[5];
@@ -231,7 +237,7 @@ static void add_peer(void *ctx, const struct mk_cluster_peer *peer)
 	char view[MK_CIDR_STRLEN], home[MK_CIDR_STRLEN];
 
 	add(ctx, "peer %s %s%s", peer->name, range(&peer->views[0], view),
-	    peer->access_pods ? " pods" : "");
+	    peer->access == MK_PEER_ACCESS_PODS ? " pods" : "");
 	if (published)
 		add(ctx, "cluster %s %u %s", published->name, published->number,
 		    range(&published->pod_cidrs[0], home));
@@ -244,6 +250,11 @@ static void add_peer_node(void *ctx, const struct mk_published_node *node)
 	add(ctx, "far node %s.%s %s", node->cluster, node->node, address(&node->addresses[0], ip));
 }
 
+static void add_export(void *ctx, const struct mk_service_export *of)
+{
+	add(ctx, "export %s/%s", of->namespace_, of->name);
+}
+
 static void add_policy_objects(struct text *text)
 {
 	mk_model_each_pod(fx.model, add_pod, text);
@@ -254,6 +265,7 @@ static void add_policy_objects(struct text *text)
 	mk_model_each_function_pod(fx.model, add_function_pod, text);
 	mk_model_each_cluster_peer(fx.model, add_peer, text);
 	mk_model_each_published_node(fx.model, add_peer_node, text);
+	mk_model_each_service_export(fx.model, add_export, text);
 }
 
 static void write_dump(uv_idle_t *idle)
@@ -281,6 +293,8 @@ static void write_dump(uv_idle_t *idle)
 static void node_changed(void *ctx, const char *name)
 {
 	(void)ctx;
+	if (fx.leader)
+		mk_leader_nodes_changed(fx.leader);
 	printf("node %s\n", name);
 	uv_idle_start(&fx.dirty, write_dump);
 }
@@ -306,6 +320,25 @@ static void policy_changed(void *ctx, const char *namespace_, const char *name)
 static void peers_changed(void *ctx)
 {
 	policy_changed(ctx, "", "peers");
+	if (fx.leader)
+		mk_leader_peers_changed(fx.leader);
+}
+
+static void export_changed(void *ctx, const char *namespace_, const char *name)
+{
+	policy_changed(ctx, namespace_, name);
+	if (fx.leader)
+		mk_leader_peers_changed(fx.leader);
+}
+
+static void look_at_lead(uv_timer_t *timer)
+{
+	bool leads = mk_lead_leads(kube_lead(fx.kube));
+
+	(void)timer;
+	if (leads != fx.led)
+		printf("%s\n", leads ? "leads" : "follows");
+	fx.led = leads;
 }
 
 static void named_changed(void *ctx, const char *name)
@@ -379,6 +412,9 @@ static void on_signal(uv_signal_t *handle, int number)
 	} else if (number == SIGHUP) {
 		another_event();
 	} else {
+		mk_leader_stop(fx.leader);
+		if (fx.leader)
+			uv_close((uv_handle_t *)&fx.leads, NULL);
 		kube_stop(fx.kube);
 		fx.kube = NULL;
 		for (size_t i = 0; i < MK_ARRAY_SIZE(fx.signals); i++)
@@ -436,6 +472,7 @@ struct settings {
 	struct mk_kube_options options;
 	struct mk_reflector_timing timing;
 	struct mk_http_limits limits;
+	struct mk_lease_timing lease;
 };
 
 static bool text_option(struct settings *settings, const char *key, const char *value)
@@ -444,6 +481,8 @@ static bool text_option(struct settings *settings, const char *key, const char *
 
 	if (strcmp(key, "--dump") == 0)
 		fx.dump = value;
+	else if (strcmp(key, "--cluster") == 0)
+		snprintf(fx.config.cluster_name, sizeof(fx.config.cluster_name), "%s", value);
 	else if (strcmp(key, "--node") == 0)
 		options->node_name = value;
 	else if (strcmp(key, "--kubeconfig") == 0)
@@ -485,6 +524,12 @@ static bool number_option(struct settings *settings, const char *key, const char
 		timing->absent_ms = number;
 	else if (strcmp(key, "--page") == 0)
 		timing->page = (unsigned int)number;
+	else if (strcmp(key, "--lease-s") == 0)
+		settings->lease.duration_s = (unsigned int)number;
+	else if (strcmp(key, "--renew-ms") == 0)
+		settings->lease.renew_ms = number;
+	else if (strcmp(key, "--write-ms") == 0)
+		settings->lease.write_ms = number;
 	else if (strcmp(key, "--connect-ms") == 0)
 		limits->connect_ms = (unsigned int)number;
 	else if (strcmp(key, "--keepalive-s") == 0)
@@ -514,11 +559,46 @@ static void read_arguments(int argc, char **argv, struct settings *settings)
 		fail("--dump", "is missing");
 }
 
+static struct mk_cidr range_of(const char *text)
+{
+	struct mk_cidr cidr;
+
+	if (mk_cidr_parse(text, &cidr) < 0)
+		fail(text, "no range");
+	return cidr;
+}
+
+static void join_clusterset(void)
+{
+	struct mk_clusterset clusterset = { .cluster_name = "west" };
+
+	fx.config.cluster.of[0] = range_of("10.244.0.0/16");
+	fx.config.cluster.primary = fx.config.underlay_family = AF_INET;
+	fx.config.externals.of[0] = range_of("247.255.0.0/20");
+	fx.config.clusterset.of[0] = clusterset.ranges[0] = range_of("247.254.0.0/16");
+	fx.config.peer_pools.of[0] = range_of("240.0.0.0/6");
+	fx.config.vxlan_port = 4789;
+	mk_model_set_clusterset(fx.model, &clusterset);
+}
+
+static void be_candidate(void)
+{
+	struct mk_error err;
+
+	fx.leader = mk_leader_start(&fx.loop, &fx.config, fx.model, kube_lead(fx.kube), NULL, &err);
+	if (!fx.leader)
+		fail("--cluster", err.text);
+	kube_want_peers(fx.kube, true);
+	uv_timer_init(&fx.loop, &fx.leads);
+	uv_timer_start(&fx.leads, look_at_lead, 0, 20);
+}
+
 int main(int argc, char **argv)
 {
 	static const int numbers[] = { SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT };
 	struct settings settings = { .timing = mk_reflector_timing_default,
-				     .limits = mk_http_limits_default };
+				     .limits = mk_http_limits_default,
+				     .lease = mk_lease_timing_default };
 	struct mk_model_listener listener = { .node_changed = node_changed,
 					      .service_changed = service_changed,
 					      .service_cidrs_changed = service_cidrs_changed,
@@ -527,13 +607,15 @@ int main(int argc, char **argv)
 					      .network_policy_changed = policy_changed,
 					      .cluster_policy_changed = named_changed,
 					      .chain_changed = policy_changed,
-					      .peers_changed = peers_changed };
+					      .peers_changed = peers_changed,
+					      .export_changed = export_changed };
 	struct mk_error err;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	mk_log_set_level(MK_LOG_DEBUG);
 	settings.options.timing = &settings.timing;
 	settings.options.limits = &settings.limits;
+	settings.options.lease = &settings.lease;
 	read_arguments(argc, argv, &settings);
 	fx.started_ns = uv_hrtime();
 	uv_loop_init(&fx.loop);
@@ -544,8 +626,12 @@ int main(int argc, char **argv)
 	}
 	fx.model = mk_model_new();
 	mk_model_set_listener(fx.model, &listener);
+	if (*fx.config.cluster_name || fx.has_wants)
+		join_clusterset();
 	fx.kube = kube_start(&fx.loop, &settings.options, fx.model, on_listed, NULL, &err);
 	fx.started = fx.kube != NULL;
+	if (fx.started && *fx.config.cluster_name)
+		be_candidate();
 	if (!fx.started) {
 		fprintf(stderr, "follow: %s\n", err.text);
 		uv_walk(&fx.loop, close_all, NULL);

@@ -49,8 +49,8 @@ def expect(what, got, want):
 
 
 class Server:
-    def __init__(self, *args, name="server", recorded=True, port=0):
-        self.dir = os.path.join(TMP, "pki")  # the same certificates for all: making them takes longest
+    def __init__(self, *args, name="server", recorded=True, port=0, pki="pki"):
+        self.dir = os.path.join(TMP, pki)  # the same certificates for all: making them takes longest
         self.ready = os.path.join(self.dir, "ready")
         self.errors = open(os.path.join(TMP, name + ".err"), "a+")
         if os.path.exists(self.ready):

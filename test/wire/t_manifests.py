@@ -11,6 +11,8 @@ import sys
 import yaml
 
 sys.dont_write_bytecode = True
+import t_leader  # noqa: E402
+import t_peer_apis  # noqa: E402
 from standin import schema  # noqa: E402
 from harness import ROOT, Follow, Server, Wrong, expect, run, wait  # noqa: E402
 
@@ -19,6 +21,8 @@ CHAINS = os.path.join(ROOT, "manifests/chains.yaml")
 CHAINS_EXAMPLE = os.path.join(ROOT, "manifests/examples/chains.yaml")
 ENDS_EXAMPLE = os.path.join(ROOT, "manifests/examples/ends.yaml")
 PEERS = os.path.join(ROOT, "manifests/multicluster.yaml")
+MCS = os.path.join(ROOT, "manifests/mcs.yaml")
+PEERS_POLICY = os.path.join(ROOT, "manifests/peers-admission.yaml")
 OWN_NODE = os.path.join(ROOT, "manifests/own-node-status.yaml")
 MONOKUBE = os.environ.get("MK_BIN") or os.path.join(ROOT, "build/monokube")
 
@@ -91,6 +95,7 @@ SCHEMAS = {
         None: {"matchConstraints", "validations"}, "failurePolicy": ONE_OF("Fail", "Ignore"), "matchConstraints": {"resourceRules": [{
             "apiGroups": [str], "apiVersions": [str], "resources": [str], "operations": [ONE_OF("CREATE", "UPDATE", "DELETE")]}]},
         "matchConditions": [{None: {"name", "expression"}, "name": NAME, "expression": str}],
+        "variables": [{None: {"name", "expression"}, "name": NAME, "expression": str}],
         "validations": [{None: {"expression"}, "expression": str, "message": str}]}},
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"): {None: {"spec"}, "metadata": META, "spec": {
         None: {"policyName", "validationActions"}, "policyName": NAME, "validationActions": [ONE_OF("Deny", "Warn", "Audit")]}},
@@ -121,7 +126,7 @@ def faults(value, schema, at):
 
 def fields():
     """every field exists and has a value of its kind, none is missing or there twice; a wrong one would be found"""
-    for obj in read(MANIFEST) + read(OWN_NODE):
+    for obj in read(MANIFEST) + read(OWN_NODE) + read(PEERS_POLICY):
         schema = {None: {"metadata"}, **SCHEMAS[obj["apiVersion"], obj["kind"]], "apiVersion": str, "kind": str}
         expect("faults of the %s" % obj["kind"], faults(obj, schema, obj["kind"]), [])
     for path, value in (("hostNetworks", True), ("hostNetwork", "true"), ("volumes", [{"name": "a b"}]),
@@ -353,10 +358,15 @@ def chain_resource():
 
 PUBLISHED = {"networking.monokube.io/cluster": "east"}
 GOOD = {
-    "ClusterPeer": ("east", {"podCidr": "240.0.0.0/16,fd00:aaaa::/48", "via": "hub", "access": "Pods", "relay": True, "mtu": 1280}),
+    "ClusterPeer": ("east", {"podCidr": "240.0.0.0/16,fd00:aaaa::/48", "via": "hub", "access": "Pods", "relay": True, "accept": "Transit", "mtu": 1280,
+                             "secretName": "peer-east", "limits": {"services": 1}}),
     "PublishedCluster": ("east", {"name": "east", "number": 16777215, "podCidr": "10.244.0.0/16,fd00:10:244::/48", "wireVersions": [1]}),
     "PublishedNode": ("east.n1.example", {"node": "n1.example", "podCidrs": ["10.244.1.0/24", "fd00:10:244:1::/64"],
                                           "addresses": ["192.0.2.1", "2001:db8::1"], "port": 8472}),
+    "PublishedService": ("east.shop.web", {
+        "namespace": "shop", "name": "web", "type": "ClusterSetIP", "exported": "2026-01-02T03:04:05Z", "sessionAffinity": "None",
+        "ports": [{"name": "http", "protocol": "TCP", "port": 80}], "ipFamilies": ["IPv4"], "labels": {"a": "b"}, "part": 0, "parts": 1,
+        "slices": [{"name": "web-1", "addressType": "IPv4", "endpoints": [{"addresses": ["10.244.1.2"], "conditions": {"ready": True}}]}]}),
 }
 BROKEN_PEERS = [  # kind, field, value (None: without it), where the fault is, and why
     ("ClusterPeer", "podCidr", "same", "podCidr", "should match"),
@@ -365,10 +375,13 @@ BROKEN_PEERS = [  # kind, field, value (None: without it), where the fault is, a
     ("ClusterPeer", "podCidr", "Same,240.0.0.0/16", "podCidr", "should match"),
     ("ClusterPeer", "via", "a.b", "via", "should match"),
     ("ClusterPeer", "via", "east", "", "via is another ClusterPeer"),
-    ("ClusterPeer", "access", "Exports", "access", "supported values"),
+    ("ClusterPeer", "access", "All", "access", "supported values"),
     ("ClusterPeer", "relay", "yes", "relay", "must be of type boolean"),
+    ("ClusterPeer", "accept", "Direct", "accept", "supported values"),
     ("ClusterPeer", "mtu", 1279, "spec", "mtu is 0, or at least 1280"),
     ("ClusterPeer", "mtu", 65536, "mtu", "should be at most 65535"),
+    ("ClusterPeer", "secretName", "Peer", "secretName", "should match"),
+    ("ClusterPeer", "limits", {"services": 5001}, "limits.services", "should be at most 5000"),
     ("PublishedCluster", "name", "west", "", "the object has the name of the cluster"),
     ("PublishedCluster", "name", None, "name", "Required value"),
     ("PublishedCluster", "number", 16777216, "number", "should be at most 16777215"),
@@ -384,6 +397,15 @@ BROKEN_PEERS = [  # kind, field, value (None: without it), where the fault is, a
     ("PublishedNode", "addresses", [], "addresses", "should be at least 1"),
     ("PublishedNode", "addresses", ["n1"], "addresses[0]", "should match"),
     ("PublishedNode", "port", 0, "port", "should be at least 1"),
+    ("PublishedService", "namespace", None, "namespace", "Required value"),
+    ("PublishedService", "name", "a.b", "name", "should match"),
+    ("PublishedService", "type", "ExternalName", "type", "supported values"),
+    ("PublishedService", "ports", [{"name": "http"}], "ports[0].port", "Required value"),
+    ("PublishedService", "ports", [{"port": 0}], "ports[0].port", "should be at least 1"),
+    ("PublishedService", "ipFamilies", ["IPv4"] * 3, "ipFamilies", "should be at most 2"),
+    ("PublishedService", "part", 50, "part", "should be at most 49"),
+    ("PublishedService", "slices", [{"name": "a"}], "slices[0].addressType", "Required value"),
+    ("PublishedService", "slices", [{"name": "a", "addressType": "FQDN"}], "slices[0].addressType", "supported values"),
 ]
 
 
@@ -418,31 +440,104 @@ def peer_resources():
     for plural, crd in crds.items():
         expect("name", crd["metadata"]["name"], "%s.%s" % (plural, crd["spec"]["group"]))
         expect("structural", is_structural(schema.of_kinds()[crd["spec"]["names"]["kind"]]), True)
-    rest = {o["kind"]: o for o in found if o["kind"] != "CustomResourceDefinition"}
-    expect("namespaces", [rest[k]["metadata"]["namespace"] for k in ("Role", "RoleBinding")], [rest["Namespace"]["metadata"]["name"]] * 2)
+    version = crds["clusterpeers"]["spec"]["versions"][0]
+    expect("status", version.get("subresources"), {"status": {}})
+    expect("columns", [c["name"] for c in version["additionalPrinterColumns"]],
+           ["Pods", "As", "Via", "Access", "Nodes", "Answer", "RTT", "Ready", "Reason", "Relay", "Age"])
+    names = [o["metadata"]["name"] for o in found if o["kind"] == "Namespace"]
+    expect("namespaces", names, ["monokube-peers", "monokube-published"])
+    readers = [o for o in found if o["metadata"]["name"] == "monokube-peer-reader"]
+    expect("rights of peers", [(o["kind"], o["metadata"]["namespace"], o["rules"]) for o in readers], [("Role", "monokube-published", [
+        {"apiGroups": ["networking.monokube.io"], "resources": ["publishedclusters", "publishednodes", "publishedservices"],
+         "verbs": ["get", "list", "watch"]}])])
+    roles = {o["metadata"].get("namespace", ""): o for o in found if o["kind"] in ("ClusterRole", "Role") and o not in readers}
+    expect("namespaces of the rights", sorted(roles), [""] + names)
     agent = [{"kind": "ServiceAccount", "name": "monokube", "namespace": "kube-system"}]
-    for binding, role in (("ClusterRoleBinding", "ClusterRole"), ("RoleBinding", "Role")):
-        expect(binding, (rest[binding]["subjects"], rest[binding]["roleRef"]), (agent, {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": rest[role]["metadata"]["name"]}))
-    rules = {k: {(verb, r) for rule in rest[k]["rules"] for verb in rule["verbs"] for r in rule["resources"]} for k in ("ClusterRole", "Role")}
-    expect("rights", {k: rules[k] for k in rules}, peer_requests())
+    for binding in [o for o in found if o["kind"] in ("ClusterRoleBinding", "RoleBinding")]:
+        role = roles[binding["metadata"].get("namespace", "")]
+        expect("binding", (binding["subjects"], binding["roleRef"]), (agent, {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]}))
+    rules = {k: {(verb, g + "/" + r) for rule in o["rules"] for verb in rule["verbs"] for g in rule["apiGroups"] for r in rule["resources"]}
+             for k, o in roles.items()}
+    asked = peer_requests()
+    expect("granted, never asked for", {k: rules[k] - asked[k] for k in rules if rules[k] - asked[k]}, {})
+    expect("asked for, not granted", {k: asked[k] - rules[k] for k in rules if asked[k] - rules[k]}, {})
 
 
 def peer_requests():
-    """The verbs that the client asks for, in all namespaces and in monokube-peers."""
-    asked = {"ClusterRole": set(), "Role": set()}
+    """The verbs that the client, which leads, asks for beyond the ClusterRole of all agents, by namespace ("": any)."""
+    asked = {"": set(), "monokube-peers": set(), "monokube-published": set()}
     for options in ((), ("--no-streaming",)):
         server = Server(*options)
-        client = Follow(server, "--node", "worker-1", "--wants").listed()
-        client.wants("c")
-        wait("watches", lambda: all(server.asked("/" + what, watch="1") for what in ("clusterpeers", "publishedclusters", "publishednodes")))
+        t_leader.add_web(server, "10.244.1.5")
+        t_leader.add_export(server, "front")
+        east = t_peer_apis.peer_server()
+        t_peer_apis.add_secret(server, t_peer_apis.secret_of(east))
+        t_leader.add_peer(server, "east", podCidr="240.0.0.0/16", secretName="peer-east")
+        t_leader.add_peer(server, "hub", accept="Transit")
+        t_leader.show_cluster(server, "north")
+        client = t_leader.leads(t_leader.start(server))
+        wait("slices", lambda: t_leader.addresses(server) == ["10.244.1.5", "240.0.3.9"])
+        wait("statuses", lambda: server.asked("/front/status", fieldManager="monokube") and server.asked("serviceimports/front/status"))
+        wait("the peer's status", lambda: server.asked("clusterpeers/east/status"))
+        wait("a renewal", lambda: [e for e in t_leader.of_lease(server) if e["method"] == "PUT"])
+        t_leader.has("the introduced peer", server, t_leader.PEERS, ["east", "hub", "north"])
+        server.done("DELETE", t_leader.PEERS + "/hub")
+        t_leader.has("peers", server, t_leader.PEERS, ["east"])
+        server.done("DELETE", t_leader.PUBLISHED % ("monokube-peers", "clusters") + "/north")
+        for path in ("serviceexports/front",):
+            server.done("DELETE", t_leader.MCS + path)
+        server.done("DELETE", t_leader.PEERS + "/east")
+        for space, kind in (("monokube-published", "nodes"), ("monokube-peers", "clusters"), ("monokube-peers", "nodes"), ("monokube-peers", "services")):
+            t_leader.has("the end", server, t_leader.PUBLISHED % (space, kind), [])
+        wait("no slices", lambda: not t_leader.addresses(server))
         client.stop()
         for e in server.log():
-            verb, what = verb_of(e)
-            if e["agent"] == "monokube" and what.startswith("networking.monokube.io/"):
-                asked["Role" if "/namespaces/monokube-peers/" in e["path"] else "ClusterRole"].add((verb, what.split("/")[1]))
+            right = verb_of(e)
+            space = re.search("/namespaces/(monokube-[a-z]+)/", e["path"])
+            if e["agent"] == "monokube" and right not in granted() and right[0] + right[1] not in ("get/version",):
+                asked[space[1] if space else ""].add(right)
         server.stop()
-    return asked
+    return {k: v | {("create", x) for verb, x in v if verb == "patch" and not x.endswith("/status")} for k, v in asked.items()}
+
+
+def peers_policy():
+    """the admission policy is about the slices that the ClusterRole lets the agent write, and about this account"""
+    policy, binding = read(PEERS_POLICY)
+    account = objects()["ServiceAccount"]["metadata"]
+    expect("policy", binding["spec"]["policyName"], policy["metadata"]["name"])
+    rule = policy["spec"]["matchConstraints"]["resourceRules"][0]
+    expect("requests", (rule["resources"], rule["operations"]), (["endpointslices"], ["CREATE", "UPDATE", "DELETE"]))
+    role = next(o for o in read(PEERS) if o["kind"] == "ClusterRole")
+    expect("verbs", [r["verbs"] for r in role["rules"] if r["resources"] == ["endpointslices"]], [["create", "patch", "delete"]])
+    expect("whose requests", policy["spec"]["matchConditions"][0]["expression"],
+           "request.userInfo.username == 'system:serviceaccount:%s:%s'" % (account["namespace"], account["name"]))
+    label = {"endpointslice.kubernetes.io/managed-by": "monokube.io"}
+    for text in [repr(x) for x in label] + [repr(label["endpointslice.kubernetes.io/managed-by"]), "'kubernetes.io/service-name'"]:
+        expect(text, text in str([v["expression"] for v in policy["spec"]["variables"] + policy["spec"]["validations"]]).replace('\\', ''), True)
+
+
+MCS_GOOD = {
+    "ServiceExport": {"spec": {"exportedLabels": {"a": "b"}}},
+    "ServiceImport": {"spec": {"type": "ClusterSetIP", "ips": ["247.254.0.7", "fd6d:6b63:7300::7"], "ports": [{"name": "http", "port": 80}],
+                               "sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}}}},
+}
+
+
+def mcs_resources():
+    """ServiceExports and ServiceImports have the standard's names and both versions with one schema; users may export, not import"""
+    found = read(MCS)
+    for crd in (o for o in found if o["kind"] == "CustomResourceDefinition"):
+        spec, kind = crd["spec"], crd["spec"]["names"]["kind"]
+        expect("name", crd["metadata"]["name"], "%s.multicluster.x-k8s.io" % spec["names"]["plural"])
+        expect("versions", [(v["name"], v["served"], v["storage"]) for v in spec["versions"]], [("v1beta1", True, True), ("v1alpha1", True, False)])
+        expect("one schema", spec["versions"][0]["schema"], spec["versions"][1]["schema"])
+        expect("structural", is_structural(schema.of_kinds()[kind]), True)
+        obj = dict(MCS_GOOD[kind], apiVersion="multicluster.x-k8s.io/v1beta1", kind=kind, metadata={"name": "web", "namespace": "shop"})
+        expect("faults of a good %s" % kind, schema.faults(obj, schema.of_kinds()[kind]), [])
+    edit, view = (o for o in found if o["kind"] == "ClusterRole")
+    expect("may edit", [rule["resources"] for rule in edit["rules"]], [["serviceexports"]])
+    expect("may view", [(rule["resources"], rule["verbs"]) for rule in view["rules"]], [(["serviceexports", "serviceimports"], ["get", "list", "watch"])])
 
 
 # ---- rights
@@ -552,14 +647,14 @@ def kubectl_takes_peers():
     for kind in GOOD:
         kubectl("apply", "-f", "-", stdin=yaml.dump(of_peers(kind)))
     kubectl("apply", "-f", "-", stdin=yaml.dump(of_peers("ClusterPeer", called="north", access=None)))
-    for wrong, why in ((of_peers("ClusterPeer", mtu=1), "mtu is 0, or at least 1280"), (of_peers("ClusterPeer", secretName="a"), "secretName")):
+    for wrong, why in ((of_peers("ClusterPeer", mtu=1), "mtu is 0, or at least 1280"), (of_peers("ClusterPeer", secret="a"), "secret")):
         try:
             kubectl("apply", "-f", "-", stdin=yaml.dump(wrong))
         except Wrong as refused:
             expect("%s in %s" % (why, refused), why in str(refused), True)
         else:
             raise Wrong("%s is taken" % wrong["spec"])
-    expect("default", kubectl("get", "clusterpeers", "north", "-o", "jsonpath={.spec.access}"), ["None"])
+    expect("default", kubectl("get", "clusterpeers", "north", "-o", "jsonpath={.spec.access}"), ["Exports"])
 
 
 def kustomization():
@@ -570,7 +665,7 @@ def kustomization():
 
 
 TESTS = [fields, names_meet, own_node_policy, settings_exist, as_promised, kustomization, chain_schema, ends_schema, chain_resource,
-         peers_schema, peer_resources, rights]
+         peers_schema, peer_resources, peers_policy, mcs_resources, rights]
 
 if shutil.which("kubectl"):  # no Debian package: without it this test is not part of the plan
     TESTS += [kubectl_takes_them, kubectl_takes_chains, kubectl_takes_peers]

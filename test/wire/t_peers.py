@@ -8,10 +8,11 @@ sys.dont_write_bytecode = True
 from harness import Follow, Server, Wrong, expect, run, wait  # noqa: E402
 
 GROUP = "networking.monokube.io"
+MCS = "multicluster.x-k8s.io"
 API = "/apis/%s/v1alpha1/" % GROUP
 PEERS, LABEL = API + "clusterpeers", GROUP + "/cluster"
 PUBLISHED = API + "namespaces/%s/published%s"
-KINDS = ("peer ", "cluster ", "far node ")
+KINDS = ("peer ", "cluster ", "far node ", "export ")
 ALL = "policies yes, pods yes, functions yes, peers yes"
 
 
@@ -50,7 +51,7 @@ def known(client):
 def holds(client, *lines):
     """Exactly these objects of other clusters."""
     def have():
-        return sorted(line for line in client.dump() if line.startswith(KINDS))
+        return sorted(line for line in client.dump() if line.startswith(KINDS) or ".clusterset " in line)
     try:
         wait("the objects", lambda: client.alive() and have() == sorted(lines))
     except Wrong:
@@ -62,7 +63,7 @@ def nothing_is_wanted():
     server = Server()
     client = start(server, "")
     client.converged()
-    for path in ("clusterpeers", "publishedclusters", "publishednodes"):
+    for path in ("clusterpeers", "publishedclusters", "publishednodes", "serviceimports", "serviceexports"):
         expect(path, server.asked(path), [])
 
 
@@ -137,5 +138,45 @@ def denied():
     holds(client, "peer east 240.0.0.0/16", "far node east.n1 192.0.2.1")
 
 
+def imports_and_exports():
+    """they come, change and go, as objects of the clusterset; a server without v1beta1 is asked for v1alpha1"""
+    for version, other in (("v1beta1", "v1alpha1"), ("v1alpha1", "v1beta1")):
+        server = Server()
+        server.settings(versions={MCS: version})
+        path = "/apis/%s/%s/namespaces/shop/" % (MCS, version)
+        meta = {"name": "web", "namespace": "shop"}
+        server.done("POST", path + "serviceexports", {"apiVersion": MCS + "/" + version, "kind": "ServiceExport", "metadata": meta})
+        client = start(server, "c")
+        server.done("POST", path + "serviceimports", {"apiVersion": MCS + "/" + version, "kind": "ServiceImport", "metadata": meta, "spec": {
+            "type": "ClusterSetIP", "ips": ["247.254.0.7"], "ports": [{"port": 80}]}})
+        holds(client, "export shop/web", "service shop/web.clusterset 247.254.0.7 - [80/tcp/0] ")
+        server.patch(path + "serviceimports/web", {"spec": {"ips": ["247.254.0.8"]}})
+        holds(client, "export shop/web", "service shop/web.clusterset 247.254.0.8 - [80/tcp/0] ")
+        server.done("DELETE", path + "serviceexports/web")
+        server.done("DELETE", path + "serviceimports/web")
+        holds(client)
+        asked = {e["path"].split("/")[3] for e in server.asked("serviceexports", watch="1") if e["status"] != 404}
+        expect("watched versions", asked, {version})
+        expect("asked for the other one", bool(server.asked(other + "/serviceexports")), version == "v1alpha1")
+        client.stop()
+        server.stop()
+
+
+def the_other_version_takes_over():
+    """a server that no longer serves the version that is read loses no object"""
+    server = Server()
+    server.settings(versions={MCS: "v1alpha1"})
+    server.done("POST", "/apis/%s/v1alpha1/namespaces/shop/serviceexports" % MCS, {
+        "apiVersion": MCS + "/v1alpha1", "kind": "ServiceExport", "metadata": {"name": "web", "namespace": "shop"}})
+    client = start(server, "c")
+    holds(client, "export shop/web")
+    server.settings(versions={MCS: "v1beta1"})
+    server.done("POST", "/standin/cut")
+    wait("the other version", lambda: [e for e in server.asked("v1beta1/serviceexports", watch="1") if e["status"] != 404])
+    holds(client, "export shop/web")
+    expect("gone meanwhile", [x for x in client.lines if x.startswith("policy shop/web")][1:], [])
+
+
 if __name__ == "__main__":
-    sys.exit(run([nothing_is_wanted, peers, one_that_makes_no_sense, crds_come_and_go, denied]))
+    sys.exit(run([nothing_is_wanted, peers, one_that_makes_no_sense, crds_come_and_go, denied, imports_and_exports,
+                  the_other_version_takes_over]))

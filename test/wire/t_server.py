@@ -270,8 +270,8 @@ def become():
     expect("the same", after["same"]["metadata"]["resourceVersion"], version["same"])
     expect("another port", after["other"]["spec"]["ports"][0]["port"], 81)
     client.converged()
-    status, answer = server.request("POST", "/standin/objects", [{"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "a"}}])
-    expect("a kind that it has not", (status, answer["message"]), (400, "no resource has objects of v1 Secret"))
+    status, answer = server.request("POST", "/standin/objects", [{"kind": "PersistentVolume", "apiVersion": "v1", "metadata": {"name": "a"}}])
+    expect("a kind that it has not", (status, answer["message"]), (400, "no resource has objects of v1 PersistentVolume"))
 
 
 def older_slices():

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/clusters/exports.h"
 #include "agent/clusters/objects.h"
+#include "agent/clusters/probe.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 
@@ -22,11 +24,13 @@ static void release_rows(struct mk_node_clusters *clusters)
 void mk_node_clusters_release(struct mk_node_clusters *clusters)
 {
 	release_rows(clusters);
+	exports_release(&clusters->exports);
 	if (clusters->said) {
 		free(clusters->said->state);
 		free(clusters->said->lacks);
 	}
 	free(clusters->said);
+	probes_free(clusters->probes);
 }
 
 void mk_node_clusters_changed(struct mk_node_clusters *clusters)
@@ -38,6 +42,19 @@ void mk_node_clusters_changed(struct mk_node_clusters *clusters)
 static bool is_on(const struct mk_node_clusters *clusters)
 {
 	return clusters->node->core->config.cluster_name[0];
+}
+
+void mk_node_clusters_export_changed(struct mk_node_clusters *clusters)
+{
+	clusters->exports.settled = false;
+	mk_core_schedule(clusters->node->core, 0);
+}
+
+void mk_node_clusters_service_changed(struct mk_node_clusters *clusters, const char *namespace_,
+				      const char *name)
+{
+	if (mk_model_service_export(clusters->node->core->model, namespace_, name))
+		mk_node_clusters_export_changed(clusters);
 }
 
 /* ---- FDB and routes -------------------------------------------------------------------------- */
@@ -67,28 +84,35 @@ static int set_fdb(struct mk_node_clusters *clusters, struct mk_error *err)
 }
 
 /* Let the node know the routes to the views. */
-static int set_routes(struct mk_node_clusters *clusters, const struct clusters_objects *objects,
+static int set_routes(struct mk_node_clusters *clusters, const struct mk_clusters_objects *objects,
 		      size_t family, struct mk_error *err)
 {
 	const struct mk_clusters_state *states = clusters->rows[family].states;
-	struct mk_route_entry *routes = calloc(objects->count + 1, sizeof(*routes));
+	struct mk_route_entry *routes = calloc(2 * objects->count + 1, sizeof(*routes));
 	size_t count = 0;
 
 	if (!routes)
 		return mk_error_errno(err, ENOMEM, "%zu routes to other clusters", objects->count);
-	for (size_t i = 0; i < objects->count; i++)
+	for (size_t i = 0; i < objects->count; i++) {
+		const struct mk_clusters_peer *peer = &objects->peers[family][i];
+		uint32_t number = states[i].number;
+
 		if (states[i].has_view)
+			routes[count++] = (struct mk_route_entry){ mk_cidr_network(&peer->view),
+								   mk_route_to_cluster(number) };
+		if (states[i].has_external_view)
 			routes[count++] = (struct mk_route_entry){
-				.dst = mk_cidr_network(&objects->peers[family][i].view),
-				.route = mk_route_to_cluster(states[i].number),
+				mk_cidr_network(&peer->external_view),
+				mk_route_to_cluster(number | MK_CLUSTER_EXTERNAL)
 			};
+	}
 	mk_own_family_set_cluster_routes(&clusters->node->families[family], routes, count);
 	return 0;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static int compile(struct mk_node_clusters *clusters, const struct clusters_objects *objects,
+static int compile(struct mk_node_clusters *clusters, const struct mk_clusters_objects *objects,
 		   struct mk_error *err)
 {
 	struct mk_own_node *node = clusters->node;
@@ -107,9 +131,9 @@ static int compile(struct mk_node_clusters *clusters, const struct clusters_obje
 }
 
 static struct clusters_result result_of(const struct mk_node_clusters *clusters,
-					const struct clusters_objects *objects)
+					const struct mk_clusters_objects *objects)
 {
-	struct clusters_result result = { .objects = objects };
+	struct clusters_result result = { .objects = objects, .probes = clusters->probes };
 
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		if (clusters->rows[i].states)
@@ -118,7 +142,7 @@ static struct clusters_result result_of(const struct mk_node_clusters *clusters,
 }
 
 /* The command line and the log are no reason to hold up the tables. */
-static void say(struct mk_node_clusters *clusters, const struct clusters_objects *objects)
+static void say(struct mk_node_clusters *clusters, const struct mk_clusters_objects *objects)
 {
 	const struct mk_core *core = clusters->node->core;
 	struct clusters_result result = result_of(clusters, objects);
@@ -131,22 +155,115 @@ static void say(struct mk_node_clusters *clusters, const struct clusters_objects
 		clusters_log(&result, clusters->said);
 }
 
+/* ---- probes ---------------------------------------------------------------------------------- */
+
+/* Let Services know the views of peers that are down: of their pods, and of external addresses. */
+static int set_down(struct mk_node_clusters *clusters, const struct mk_clusters_objects *objects,
+		    size_t family, struct mk_error *err)
+{
+	const struct mk_clusters_state *states = clusters->rows[family].states;
+	struct mk_cidr *views = calloc(2 * objects->count + 1, sizeof(*views));
+	size_t count = 0;
+
+	if (!views)
+		return mk_error_errno(err, ENOMEM, "views of %zu peers", objects->count);
+	for (size_t i = 0; states && i < objects->count; i++) {
+		const struct mk_clusters_peer *peer = &objects->peers[family][i];
+
+		if (!probes_state(clusters->probes, objects->of[i]->name).is_down)
+			continue;
+		if (states[i].has_view)
+			views[count++] = mk_cidr_network(&peer->view);
+		if (states[i].has_external_view)
+			views[count++] = mk_cidr_network(&peer->external_view);
+	}
+	mk_own_family_set_down_views(&clusters->node->families[family], views, count);
+	return 0;
+}
+
+static int set_probes(struct mk_node_clusters *clusters, const struct mk_clusters_objects *objects,
+		      struct mk_error *err)
+{
+	struct clusters_result result = result_of(clusters, objects);
+	int ret = probes_set(&clusters->probes, &result, err);
+
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
+		if (clusters->node->core->families[i].runs)
+			ret = set_down(clusters, objects, i, err);
+	return ret;
+}
+
+static int take_news(struct mk_node_clusters *clusters, unsigned int news, struct mk_error *err)
+{
+	const struct mk_own_node *node = clusters->node;
+	struct mk_clusters_objects objects;
+	int ret =
+		mk_clusters_objects_get(node->core->model, node->internal_ip.family, &objects, err);
+
+	for (size_t i = 0; ret == 0 && news & MK_PROBES_USABLE && i < MK_FAMILIES; i++)
+		if (node->core->families[i].runs)
+			ret = set_down(clusters, &objects, i, err);
+	if (ret == 0)
+		say(clusters, &objects);
+	clusters->shown++;
+	mk_clusters_objects_release(&objects);
+	return ret;
+}
+
+/* While something waits to be computed, the model may have other peers than the rows. */
+int mk_node_clusters_probe(struct mk_node_clusters *clusters, struct mk_error *err)
+{
+	unsigned int news;
+	int ret = 0;
+
+	if (!is_on(clusters) || !clusters->settled || !clusters->written)
+		return 0;
+	news = probes_turn(clusters->probes);
+	if (news)
+		ret = take_news(clusters, news, err);
+	return ret < 0 ? mk_error_wrap(err, "probes of other clusters") : 0;
+}
+
+struct mk_probes_state mk_node_clusters_probed(const struct mk_node_clusters *clusters,
+					       const char *peer)
+{
+	return probes_state(clusters->probes, peer);
+}
+
+/* ---- to compute ------------------------------------------------------------------------------ */
+
 static int compute(struct mk_node_clusters *clusters, struct mk_error *err)
 {
 	struct mk_own_node *node = clusters->node;
 	unsigned int plans = node->plans;
-	struct clusters_objects objects;
-	int ret = clusters_objects_get(node->core->model, node->internal_ip.family, &objects, err);
+	struct mk_clusters_objects objects;
+	int ret =
+		mk_clusters_objects_get(node->core->model, node->internal_ip.family, &objects, err);
 
 	ret = ret ?: compile(clusters, &objects, err);
+	ret = ret ?: set_probes(clusters, &objects, err);
 	if (ret == 0) {
 		say(clusters, &objects);
 		mk_own_node_know_cluster_routes(node);
 		clusters->known = clusters->settled = true;
+		clusters->computed++;
 		clusters->plans = plans;
 	}
-	clusters_objects_release(&objects);
+	mk_clusters_objects_release(&objects);
 	return ret;
+}
+
+static int compute_exports(struct mk_node_clusters *clusters, struct mk_error *err)
+{
+	struct clusters_exports *exports = &clusters->exports;
+	int ret = exports_compute(exports, clusters->node, err);
+
+	if (ret < 0)
+		return ret;
+	exports->settled = true;
+	exports->written = false;
+	exports->plans = clusters->node->plans;
+	return 0;
 }
 
 /* Without clusterName there are no rows, and no file of names of an earlier run. */
@@ -164,15 +281,17 @@ int mk_node_clusters_reconcile(struct mk_node_clusters *clusters, struct mk_erro
 {
 	const struct mk_own_node *node = clusters->node;
 	struct mk_core *core = node->core;
-	int ret;
+	int ret = 0;
 
 	if (!is_on(clusters))
 		return turn_off(clusters, err);
 	mk_source_want_peers(core->source, true);
-	if (!mk_source_peers_listed(core->source) || !node->plans ||
-	    (clusters->settled && clusters->plans == node->plans))
+	if (!mk_source_peers_listed(core->source) || !node->plans)
 		return 0;
-	ret = compute(clusters, err);
+	if (!clusters->settled || clusters->plans != node->plans)
+		ret = compute(clusters, err);
+	if (ret == 0 && (!clusters->exports.settled || clusters->exports.plans != node->plans))
+		ret = compute_exports(clusters, err);
 	return ret < 0 ? mk_error_wrap(err, "other clusters") : 0;
 }
 
@@ -184,7 +303,7 @@ static bool is_written(const struct mk_node_clusters *clusters)
 		if (mk_family_is_loaded(&core->families[i]) &&
 		    clusters->loads[i] != core->families[i].loads)
 			return false;
-	return clusters->written;
+	return clusters->written && clusters->exports.written;
 }
 
 /* Without clusterName, only an earlier run's entries are of interest. */
@@ -197,7 +316,8 @@ static int write_family(struct mk_node_clusters *clusters, size_t family, struct
 
 	if (!is_on(clusters) && mk_clusters_sync_is_empty(sync))
 		return 0;
-	ret = mk_clusters_sync_apply(sync, &clusters->rows[family], &counts, err);
+	ret = exports_write(&clusters->exports, &core->families[family], err);
+	ret = ret ?: mk_clusters_sync_apply(sync, &clusters->rows[family], &counts, err);
 	core->writes += counts.put + counts.deleted;
 	return ret;
 }
@@ -216,7 +336,7 @@ int mk_node_clusters_write(struct mk_node_clusters *clusters, struct mk_error *e
 		if (ret == 0)
 			clusters->loads[i] = core->families[i].loads;
 	}
-	clusters->written = ret == 0;
+	clusters->written = clusters->exports.written = ret == 0;
 	return ret < 0 ? mk_error_wrap(err, "other clusters") : 0;
 }
 
@@ -265,9 +385,11 @@ static int add_counters(const struct mk_core *core, uint32_t number,
 	return 0;
 }
 
-static int measure(const struct mk_node_clusters *clusters, const struct clusters_objects *objects,
-		   struct mk_metrics *metrics, struct mk_error *err)
+static int measure(const struct mk_node_clusters *clusters,
+		   const struct mk_clusters_objects *objects, struct mk_metrics *metrics,
+		   struct mk_error *err)
 {
+	const struct mk_core *core = clusters->node->core;
 	struct clusters_result result = result_of(clusters, objects);
 	int ret = 0;
 
@@ -281,10 +403,14 @@ static int measure(const struct mk_node_clusters *clusters, const struct cluster
 		peer->name = objects->of[i]->name;
 		peer->is_usable = clusters_is_usable(&result, i);
 		peer->nodes = clusters_nodes_used(&result, i);
+		peer->probes = probes_state(clusters->probes, peer->name);
 		if (number)
-			ret = add_counters(clusters->node->core, number, &peer->counters, err);
+			ret = add_counters(core, number, &peer->counters, err);
 	}
 	metrics->cluster_peer_count = objects->count;
+	metrics->imported_services = mk_model_count(core->model, MK_KIND_SERVICE_IMPORT);
+	metrics->imported_endpoints = mk_model_imported_endpoint_count(core->model);
+	metrics->exported_services = mk_model_count(core->model, MK_KIND_SERVICE_EXPORT);
 	metrics->has_clusters = ret == 0;
 	return ret;
 }
@@ -293,13 +419,13 @@ int mk_node_clusters_measure(const struct mk_node_clusters *clusters, struct mk_
 			     struct mk_error *err)
 {
 	const struct mk_own_node *node = clusters->node;
-	struct clusters_objects objects;
+	struct mk_clusters_objects objects;
 	int ret;
 
 	if (!is_on(clusters) || !clusters->settled)
 		return 0;
-	ret = clusters_objects_get(node->core->model, node->internal_ip.family, &objects, err);
+	ret = mk_clusters_objects_get(node->core->model, node->internal_ip.family, &objects, err);
 	ret = ret ?: measure(clusters, &objects, metrics, err);
-	clusters_objects_release(&objects);
+	mk_clusters_objects_release(&objects);
 	return ret;
 }

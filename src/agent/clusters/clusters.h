@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/agent/clusters/clusters.h - other clusters: from ClusterPeers and what these have published
- * to FDB entries, routes and the tables of each family. */
+ * to FDB entries, routes and the tables of each family. Also, from ServiceExports to the table of
+ * endpoints that these clusters may reach. */
 #ifndef MK_AGENT_CLUSTERS_CLUSTERS_H
 #define MK_AGENT_CLUSTERS_CLUSTERS_H
 
@@ -9,25 +10,63 @@
 #include "agent/node/own_node.h"
 #include "agent/report/metrics.h"
 #include "clusters/clusters.h"
+#include "probes/probes.h"
 
 struct clusters_said;
+struct clusters_probes;
+
+/* Endpoints of exported Services on this node, in any order. */
+struct clusters_exports {
+	struct clusters_export_rows {
+		struct mk_clusters_export *of;
+		size_t count, capacity;
+	} rows[MK_FAMILIES];
+	bool settled; /* nothing changed since these were computed */
+	bool written; /* the tables have them */
+	unsigned int plans; /* mk_own_node.plans that they have */
+	char *said[MK_FAMILIES]; /* as last logged; NULL: nothing */
+};
 
 struct mk_node_clusters {
 	struct mk_own_node *node;
 	struct mk_clusters_rows rows[MK_FAMILIES]; /* as last computed */
 	bool known; /* @rows are computed from complete lists, or clusterName is not set */
 	bool settled; /* nothing changed since then */
+	unsigned int computed; /* how often @rows were */
 	unsigned int plans; /* mk_own_node.plans that @rows have */
 	bool written; /* the tables have @rows, in the families' datapaths of @loads */
 	unsigned int loads[MK_FAMILIES];
 	struct clusters_said *said; /* NULL: nothing */
+	struct clusters_probes *probes; /* NULL: none are sent */
+	unsigned int shown; /* how often what probes show has changed */
+	struct clusters_exports exports;
 };
+
+/* All ClusterPeers, by name, with their nodes, as input of src/clusters. Texts belong to the
+ * model. */
+struct mk_clusters_objects {
+	const struct mk_cluster_peer **of;
+	struct mk_clusters_peer *peers[MK_FAMILIES]; /* in the order of @of */
+	struct mk_clusters_node *nodes[MK_FAMILIES];
+	size_t count, node_count;
+};
+
+/* @underlay: the family of the nodes' addresses. objects_release() in any case. */
+mk_must_check int mk_clusters_objects_get(const struct mk_model *model, sa_family_t underlay,
+					  struct mk_clusters_objects *objects,
+					  struct mk_error *err);
+void mk_clusters_objects_release(struct mk_clusters_objects *objects);
 
 void mk_node_clusters_init(struct mk_node_clusters *clusters, struct mk_own_node *node);
 void mk_node_clusters_release(struct mk_node_clusters *clusters);
 
 /* A ClusterPeer, or an object that one has published, changed. */
 void mk_node_clusters_changed(struct mk_node_clusters *clusters);
+
+/* A ServiceExport changed, or the Service of this name or its endpoints. */
+void mk_node_clusters_service_changed(struct mk_node_clusters *clusters, const char *namespace_,
+				      const char *name);
+void mk_node_clusters_export_changed(struct mk_node_clusters *clusters);
 
 /* Compute all rows, if something changed, and let the overlay and the node know the FDB entries and
  * routes. Nothing is computed before all objects have been listed. */
@@ -37,6 +76,13 @@ mk_must_check int mk_node_clusters_reconcile(struct mk_node_clusters *clusters,
 mk_must_check int mk_node_clusters_write(struct mk_node_clusters *clusters, struct mk_error *err);
 /* Let the next turn restore what other processes have changed. Returns how many entries. */
 mk_must_check int mk_node_clusters_audit(struct mk_node_clusters *clusters, struct mk_error *err);
+
+/* Once per second: read the answers to probes, and send the next ones. Services leave a peer that
+ * is down, and what the command line reads is written if it has changed. */
+mk_must_check int mk_node_clusters_probe(struct mk_node_clusters *clusters, struct mk_error *err);
+/* Returns the state of a peer that probes have found. Zeros: nothing is known. */
+struct mk_probes_state mk_node_clusters_probed(const struct mk_node_clusters *clusters,
+					       const char *peer);
 
 /* Fill the metrics of other clusters, unless something has changed that is not written yet. The
  * caller frees the list; names belong to the model. */

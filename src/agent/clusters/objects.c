@@ -25,7 +25,9 @@ static void add_node(void *ctx, const struct mk_published_node *node)
 {
 	struct lists *lists = ctx;
 
-	lists->nodes[lists->node_count++] = node;
+	/* A hub shows the nodes, too, but its own ones get the packets. */
+	if (!node->is_relayed)
+		lists->nodes[lists->node_count++] = node;
 }
 
 static int compare_peers(const void *left, const void *right)
@@ -83,24 +85,30 @@ static struct mk_clusters_peer convert_peer(const struct mk_model *model,
 		.created_unix_s = peer->created_unix_s,
 		.via = peer->via,
 		.view = peer->views[family],
-		.access_pods = peer->access_pods,
+		.access_pods = peer->access == MK_PEER_ACCESS_PODS,
+		.access_exports = peer->access == MK_PEER_ACCESS_EXPORTS,
 		.relayed = peer->relayed,
 		.mtu_bytes = peer->mtu_bytes,
 	};
 
-	if (!published)
+	if (peer->externals)
+		converted.external_view = peer->externals->views[family];
+	if (!published || !mk_published_counts(published->relayed_by, peer))
 		return converted;
 	converted.is_published = true;
 	converted.speaks_wire = published->speaks_wire;
 	converted.number = published->number;
 	converted.home = published->pod_cidrs[family];
+	if (published->external_cidrs)
+		converted.external_home = published->external_cidrs[family];
 	if (peer->same_view)
 		converted.view = converted.home;
 	return converted;
 }
 
 /* Give each peer its part of the nodes. Both lists are sorted by cluster. */
-static void share_nodes(const struct lists *lists, struct clusters_objects *objects, size_t family)
+static void share_nodes(const struct lists *lists, struct mk_clusters_objects *objects,
+			size_t family)
 {
 	size_t next = 0;
 
@@ -120,7 +128,7 @@ static void share_nodes(const struct lists *lists, struct clusters_objects *obje
 }
 
 static int convert(const struct mk_model *model, const struct lists *lists, sa_family_t underlay,
-		   struct clusters_objects *objects, size_t family)
+		   struct mk_clusters_objects *objects, size_t family)
 {
 	objects->peers[family] = calloc(lists->peer_count + 1, sizeof(*objects->peers[family]));
 	objects->nodes[family] = calloc(lists->node_count + 1, sizeof(*objects->nodes[family]));
@@ -134,13 +142,13 @@ static int convert(const struct mk_model *model, const struct lists *lists, sa_f
 	return 0;
 }
 
-int clusters_objects_get(const struct mk_model *model, sa_family_t underlay,
-			 struct clusters_objects *objects, struct mk_error *err)
+int mk_clusters_objects_get(const struct mk_model *model, sa_family_t underlay,
+			    struct mk_clusters_objects *objects, struct mk_error *err)
 {
 	struct lists lists = { 0 };
 	int ret;
 
-	*objects = (struct clusters_objects){ 0 };
+	*objects = (struct mk_clusters_objects){ 0 };
 	ret = list_all(model, &lists, err);
 	objects->count = lists.peer_count;
 	objects->node_count = lists.node_count;
@@ -152,14 +160,14 @@ int clusters_objects_get(const struct mk_model *model, sa_family_t underlay,
 	return ret;
 }
 
-void clusters_objects_release(struct clusters_objects *objects)
+void mk_clusters_objects_release(struct mk_clusters_objects *objects)
 {
 	for (size_t i = 0; i < MK_FAMILIES; i++) {
 		free(objects->peers[i]);
 		free(objects->nodes[i]);
 	}
 	free(objects->of);
-	*objects = (struct clusters_objects){ 0 };
+	*objects = (struct mk_clusters_objects){ 0 };
 }
 
 /* ---- this cluster ---------------------------------------------------------------------------- */
@@ -236,7 +244,7 @@ static int list_addresses(const struct mk_model *model, struct addresses *all, s
 	return 0;
 }
 
-int clusters_objects_compile(const struct clusters_objects *objects,
+int clusters_objects_compile(const struct mk_clusters_objects *objects,
 			     const struct mk_own_family *own, struct mk_clusters_rows *rows,
 			     struct mk_error *err)
 {
@@ -247,6 +255,7 @@ int clusters_objects_compile(const struct clusters_objects *objects,
 		.number = mk_own_cluster_number(&core->config),
 		.family = family,
 		.cluster_cidr = mk_cidr_network(mk_config_cluster(&core->config, family)),
+		.externals = core->config.externals.of[mk_family_index(family)],
 		.mtu_bytes = (uint16_t)own->node->mtu_bytes,
 		.port = core->config.vxlan_port,
 	};

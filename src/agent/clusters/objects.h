@@ -4,32 +4,21 @@
 #ifndef MK_AGENT_CLUSTERS_OBJECTS_H
 #define MK_AGENT_CLUSTERS_OBJECTS_H
 
+#include "agent/clusters/clusters.h"
 #include "agent/core/core.h"
 #include "agent/node/own_node.h"
 #include "clusters/clusters.h"
 
-/* All ClusterPeers, by name, with their nodes. Texts belong to the model. */
-struct clusters_objects {
-	const struct mk_cluster_peer **of;
-	struct mk_clusters_peer *peers[MK_FAMILIES]; /* in the order of @of */
-	struct mk_clusters_node *nodes[MK_FAMILIES];
-	size_t count, node_count;
-};
-
-/* @underlay: the family of the nodes' addresses. objects_release() in any case. */
-mk_must_check int clusters_objects_get(const struct mk_model *model, sa_family_t underlay,
-				       struct clusters_objects *objects, struct mk_error *err);
-void clusters_objects_release(struct clusters_objects *objects);
-
 /* Compute the rows of the family of @own; mk_clusters_rows_release() in any case. */
-mk_must_check int clusters_objects_compile(const struct clusters_objects *objects,
+mk_must_check int clusters_objects_compile(const struct mk_clusters_objects *objects,
 					   const struct mk_own_family *own,
 					   struct mk_clusters_rows *rows, struct mk_error *err);
 
 /* What became of each peer, both families together. */
 struct clusters_result {
-	const struct clusters_objects *objects;
+	const struct mk_clusters_objects *objects;
 	const struct mk_clusters_rows *rows[MK_FAMILIES]; /* NULL: this node lacks the family */
+	const struct clusters_probes *probes;
 };
 bool clusters_is_usable(const struct clusters_result *result, size_t peer);
 uint32_t clusters_number(const struct clusters_result *result, size_t peer);

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "agent/clusters/objects.h"
+#include "agent/clusters/probe.h"
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/state_file.h"
 
@@ -66,27 +68,53 @@ const char *clusters_reason(const struct clusters_result *result, size_t family,
 	return state->reason;
 }
 
+/* Why a peer is down, in @buf; NULL: it is not. */
+static const char *down_reason(const struct clusters_result *result, size_t peer, char buf[256])
+{
+	const struct mk_cluster_peer *object = result->objects->of[peer];
+
+	if (!probes_state(result->probes, object->name).is_down)
+		return NULL;
+	snprintf(
+		buf, 256,
+		"down: no node of '%s' answers probes: let UDP of the overlay (vxlanPort) pass between the nodes, and let that cluster know this one's nodes",
+		object->via ?: object->name);
+	return buf;
+}
+
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static void add_text(json_object *to, const char *key, const char *text)
+/* Nothing, while nothing is known. */
+static void add_probes(json_object *json, const struct mk_probes_state *state)
 {
-	json_object_object_add(to, key, json_object_new_string(text));
+	if (!state->is_down && !state->probed)
+		return;
+	json_object_object_add(json, "down", json_object_new_boolean(state->is_down));
+	json_object_object_add(json, "probed", json_object_new_int64(state->probed));
+	json_object_object_add(json, "answering", json_object_new_int64(state->answering));
+	json_object_object_add(json, "rttMicros", json_object_new_int64(state->shown_rtt_us));
 }
 
 static json_object *peer_json(const struct clusters_result *result, size_t peer)
 {
 	json_object *json = json_object_new_object(), *reasons = json_object_new_array();
 	const struct mk_cluster_peer *object = result->objects->of[peer];
+	const struct mk_probes_state probes = probes_state(result->probes, object->name);
+	char buf[256];
+	const char *down = down_reason(result, peer, buf);
 
-	add_text(json, "name", object->name);
+	mk_json_add_text(json, "name", object->name);
 	json_object_object_add(json, "number",
 			       json_object_new_int64(clusters_number(result, peer)));
 	json_object_object_add(json, "nodes",
 			       json_object_new_int64((int64_t)clusters_nodes_used(result, peer)));
 	json_object_object_add(json, "usable",
 			       json_object_new_boolean(clusters_is_usable(result, peer)));
+	add_probes(json, &probes);
 	if (object->via)
-		add_text(json, "via", object->via);
+		mk_json_add_text(json, "via", object->via);
+	if (down)
+		json_object_array_add(reasons, json_object_new_string(down));
 	for (size_t i = 0; i < MK_FAMILIES; i++) {
 		const char *reason = clusters_reason(result, i, peer);
 
@@ -102,7 +130,7 @@ static json_object *all_json(const struct clusters_result *result, const struct 
 	json_object *json = json_object_new_object(), *peers = json_object_new_array();
 
 	json_object_object_add(json, "version", json_object_new_int(MK_CLUSTER_NAMES_VERSION));
-	add_text(json, "name", config->cluster_name);
+	mk_json_add_text(json, "name", config->cluster_name);
 	json_object_object_add(json, "number",
 			       json_object_new_int64(mk_own_cluster_number(config)));
 	for (size_t i = 0; i < result->objects->count; i++)
@@ -151,9 +179,11 @@ static char *reasons_text(const struct clusters_result *result)
 
 	if (!stream)
 		return NULL;
-	for (size_t i = 0; i < MK_FAMILIES * result->objects->count; i++) {
-		size_t peer = i / MK_FAMILIES;
-		const char *reason = clusters_reason(result, i % MK_FAMILIES, peer);
+	for (size_t i = 0; i < (MK_FAMILIES + 1) * result->objects->count; i++) {
+		size_t peer = i / (MK_FAMILIES + 1), family = i % (MK_FAMILIES + 1);
+		char buf[256];
+		const char *reason = family < MK_FAMILIES ? clusters_reason(result, family, peer)
+							  : down_reason(result, peer, buf);
 
 		if (!reason)
 			continue;
@@ -169,15 +199,16 @@ static char *reasons_text(const struct clusters_result *result)
 void clusters_log(const struct clusters_result *result, struct clusters_said *said)
 {
 	cleanup_free char *lacks = reasons_text(result);
-	size_t usable = 0, nodes = 0;
+	size_t usable = 0, nodes = 0, down = 0;
 	char text[128];
 
 	for (size_t i = 0; i < result->objects->count; i++) {
+		down += probes_state(result->probes, result->objects->of[i]->name).is_down;
 		usable += clusters_is_usable(result, i);
 		nodes += clusters_nodes_used(result, i);
 	}
-	snprintf(text, sizeof(text), "other clusters peers=%zu usable=%zu nodes=%zu",
-		 result->objects->count, usable, nodes);
+	snprintf(text, sizeof(text), "other clusters peers=%zu usable=%zu nodes=%zu down=%zu",
+		 result->objects->count, usable, nodes, down);
 	if (mk_is_news(&said->state, text))
 		mk_log_info("%s", text);
 	if (lacks && mk_is_news(&said->lacks, lacks) && *lacks)

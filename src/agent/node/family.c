@@ -23,6 +23,7 @@ void release_family(struct mk_own_family *own)
 	free(own->local);
 	free(own->ports_said);
 	free(own->cluster_routes);
+	free(own->down_views);
 }
 
 /* ---- the host's addresses -------------------------------------------------------------------- */
@@ -122,6 +123,21 @@ int take_service_ips(struct mk_own_family *own, const struct mk_node_object *obj
 	return 0;
 }
 
+void mk_own_family_set_down_views(struct mk_own_family *own, struct mk_cidr *views, size_t count)
+{
+	bool same = count == own->down_view_count;
+
+	for (size_t i = 0; same && i < count; i++)
+		same = mk_cidr_compare(&views[i], &own->down_views[i]) == 0;
+	free(own->down_views);
+	own->down_views = views;
+	own->down_view_count = count;
+	if (same)
+		return;
+	own->node->view_changes++;
+	mk_core_schedule(own->node->core, 0);
+}
+
 struct mk_service_view mk_own_family_view(const struct mk_own_family *own)
 {
 	const struct mk_config *config = config_of(own);
@@ -136,6 +152,8 @@ struct mk_service_view mk_own_family_view(const struct mk_own_family *own)
 		.local_weight = config->local_endpoint_weight,
 		.maglev_slots = config->maglev_slots,
 		.masquerade_all = config->masquerade_all,
+		.down = own->down_views,
+		.down_count = own->down_view_count,
 		.localhost_node_ports = localhost_node_ports(config, own->family->family),
 	};
 }

@@ -64,6 +64,8 @@ struct mk_own_family {
 	struct mk_overlay_plan plan;
 	struct mk_route_entry *cluster_routes; /* to the views of other clusters */
 	size_t cluster_route_count;
+	struct mk_cidr *down_views; /* of other clusters that answer no probes */
+	size_t down_view_count;
 	struct mk_load load; /* of the next datapath */
 };
 
@@ -79,12 +81,14 @@ struct mk_own_node {
 	bool sysctls_done;
 	char *uplinks_said; /* as last logged */
 	char *zone; /* "": none */
-	unsigned int view_changes; /* zone, service_ips: every Service has to be compiled again */
+	unsigned int
+		view_changes; /* zone, service_ips, down_views: every Service has to be compiled again */
 
 	struct mk_networks networks; /* the host's, as last read */
 	bool ranges_shared; /* one overlaps vtepCidr or clusterCidr, but the node is at work */
 	char *left_out; /* nodes, as last logged */
 	bool cluster_routes_known; /* false: those of the last run stay */
+	bool ranges_known; /* the overlay has all ranges that the host reaches by the datapath */
 	unsigned int plans; /* how often the families' plans were made; 0: they are empty yet */
 
 	struct mk_model *remembered; /* the object as the last run stored it; NULL: none */
@@ -110,7 +114,10 @@ uint32_t mk_own_cluster_number(const struct mk_config *config);
  * them. */
 void mk_own_family_set_cluster_routes(struct mk_own_family *own, struct mk_route_entry *routes,
 				      size_t count);
-/* They are complete now: the next reconcile removes those of the last run. */
+/* Set the views of clusters that answer no probes, and take over @views. If they are others, all
+ * Services are compiled again. */
+void mk_own_family_set_down_views(struct mk_own_family *own, struct mk_cidr *views, size_t count);
+/* The routes are complete now: the next reconcile removes those of the last run. */
 void mk_own_node_know_cluster_routes(struct mk_own_node *node);
 
 /* Fill in the devices and addresses for the programs. */

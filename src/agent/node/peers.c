@@ -262,9 +262,30 @@ static int list_ranges(struct mk_own_family *own, struct mk_cidr **ranges, size_
 	return 0;
 }
 
+/* Let the host send to Services and to other clusters by the datapath. Otherwise it would send to
+ * an address of another cluster, or of no cluster, by its default route. */
+static int set_ranges(const struct mk_own_family *own, const struct mk_cidr *services, size_t count,
+		      struct mk_error *err)
+{
+	const struct mk_core *core = own->family->core;
+	sa_family_t family = own->family->family;
+	const struct mk_cidr *pool = &core->config.peer_pools.of[mk_family_index(family)];
+	cleanup_free struct mk_cidr *ranges =
+		calloc(count + own->cluster_route_count + 1, sizeof(*ranges));
+
+	if (!ranges)
+		return mk_error_errno(err, ENOMEM, "cannot list the ranges of other clusters");
+	for (size_t i = 0; i < count; i++)
+		ranges[i] = services[i];
+	for (size_t i = 0; i < own->cluster_route_count; i++)
+		ranges[count++] = own->cluster_routes[i].dst;
+	if (core->config.cluster_name[0] && pool->ip.family != AF_UNSPEC)
+		ranges[count++] = mk_cidr_network(pool);
+	return mk_overlay_set_ranges(core->overlay, family, ranges, count, err);
+}
+
 static int reconcile_family(struct mk_own_family *own, struct mk_error *why, struct mk_error *err)
 {
-	struct mk_core *core = own->family->core;
 	cleanup_free struct mk_cidr *ranges = NULL;
 	size_t count = 0;
 	int ret = plan_peers(own, err);
@@ -272,8 +293,7 @@ static int reconcile_family(struct mk_own_family *own, struct mk_error *why, str
 	if (ret == 0)
 		ret = list_ranges(own, &ranges, &count, why, err);
 	if (ret == 0)
-		ret = mk_overlay_set_service_ranges(core->overlay, own->family->family, ranges,
-						    count, err);
+		ret = set_ranges(own, ranges, count, err);
 	if (ret < 0 || !mk_family_is_loaded(own->family))
 		return ret;
 	ret = fill_routes(own, ranges, count, err);
@@ -289,6 +309,8 @@ int reconcile_peers(struct mk_own_node *node, struct mk_error *err)
 		if (node->core->families[i].runs)
 			ret = reconcile_family(&node->families[i], &why, err);
 	node->plans += ret == 0;
+	node->ranges_known =
+		ret == 0 && (!node->core->config.cluster_name[0] || node->cluster_routes_known);
 	say_left_out(node);
 	if (!why.code)
 		mk_core_warn_over(node->core, MK_WARN_SERVICE_CIDR);

@@ -118,14 +118,16 @@ int usable_ranges(const struct ranges_input *input, struct mk_cidr *usable, stru
 	for (size_t i = 0; i < input->count; i++) {
 		const struct mk_service_cidr *range = &input->ranges[i];
 		const char *what = cut_off(input, &range->cidr);
+		bool ours = strcmp(range->name, MK_CLUSTERSET_RANGE) == 0;
 
 		if (!what)
 			usable[kept++] = mk_cidr_network(&range->cidr);
 		else /* one is enough to know what to look for */
 			(void)mk_error_set(
 				why, EINVAL,
-				"ServiceCIDR '%s' %s is not routed as a whole: it overlaps %s; give Services a range of their own",
-				range->name, mk_cidr_format(&range->cidr, text), what);
+				"%s%s%s %s is not routed as a whole: it overlaps %s; give Services a range of their own",
+				ours ? "" : "ServiceCIDR '", range->name, ours ? "" : "'",
+				mk_cidr_format(&range->cidr, text), what);
 	}
 	return (int)(input->count - kept);
 }

@@ -5,6 +5,7 @@
 #define MK_AGENT_REPORT_CHAIN_VALUES_H
 
 #include "monokube/clusters.h"
+#include "probes/probes.h"
 #include "sfc/sfc.h"
 
 /* A chain with ends. */
@@ -26,6 +27,7 @@ struct mk_metrics_peer {
 	const char *name;
 	bool is_usable;
 	uint64_t nodes; /* that get its packets */
+	struct mk_probes_state probes;
 	struct mk_cluster_counters counters; /* of all families */
 };
 

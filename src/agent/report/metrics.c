@@ -178,6 +178,9 @@ static void objects(const void *values, const struct mk_metric *metric, text *ou
 		[MK_KIND_CLUSTER_PEER] = "ClusterPeer",
 		[MK_KIND_PUBLISHED_CLUSTER] = "PublishedCluster",
 		[MK_KIND_PUBLISHED_NODE] = "PublishedNode",
+		[MK_KIND_PUBLISHED_SERVICE] = "PublishedService",
+		[MK_KIND_SERVICE_IMPORT] = "ServiceImport",
+		[MK_KIND_SERVICE_EXPORT] = "ServiceExport",
 	};
 
 	for (size_t i = 0; i < MK_KIND_COUNT; i++)
@@ -416,6 +419,19 @@ static void cluster_peers(const void *values, const struct mk_metric *metric, te
 	peer_samples(out, metric->name, metric->offset, m->cluster_peers, m->cluster_peer_count);
 }
 
+static void peer_apis(const void *values, const struct mk_metric *metric, text *out)
+{
+	const struct mk_metrics *m = values;
+
+	for (size_t i = 0; i < m->peer_api_count; i++) {
+		const struct mk_label labels[] = { { "cluster", m->peer_apis[i].name } };
+
+		mk_exposition_count(
+			out, metric->name, labels, 1,
+			*(const uint64_t *)((const char *)&m->peer_apis[i] + metric->offset));
+	}
+}
+
 /* ---- chains ---------------------------------------------------------------------------------- */
 
 static void chain_replicas(const void *values, const struct mk_metric *metric, text *out)
@@ -551,6 +567,16 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_cluster_peer_nodes", "gauge", "peer", "Nodes of the peer that get packets from this node; 0: it is reached via another peer.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, nodes)),
 	ROW("monokube_cluster_peer_packets_total", "counter", "peer, direction", "Packets of this node to and from pods of the peer, without those that it carries between peers.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, counters.packets)),
 	ROW("monokube_cluster_peer_bytes_total", "counter", "peer, direction", "Bytes of these packets, without the tunnel.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, counters.bytes)),
+	ROW("monokube_imported_services", "gauge", "", "Services of other clusters that pods here use by an address of clustersetCidr (ServiceImports).", has_clusters, count, IN(imported_services)),
+	ROW("monokube_imported_endpoints", "gauge", "", "Endpoints of these, this cluster's own included: an address with a port.", has_clusters, count, IN(imported_endpoints)),
+	ROW("monokube_exported_services", "gauge", "", "Services that other clusters may use (ServiceExports).", has_clusters, count, IN(exported_services)),
+	ROW("monokube_leader", "gauge", "", "1: this agent leads, so it publishes exported Services and writes ServiceImports.", has_clusters, count, IN(leads)),
+	ROW("monokube_leader_waiting_writes", "gauge", "", "Objects that this agent, as the leader, still has to write.", has_clusters, count, IN(leader_waiting)),
+	ROW("monokube_peer_up", "gauge", "cluster", "1: the nodes of the peer answer this node's probes, or nothing is known yet; 0: the peer is down, and new connections go elsewhere.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, probes.is_down)),
+	ROW("monokube_peer_rtt_seconds", "gauge", "cluster", "Round trip of probes to the peer, the mean of its nodes that answer.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, probes.rtt_us)),
+	ROW("monokube_peer_api_up", "gauge", "cluster", "1: this agent, as the leader, reads the peer's API server; condition Connected of the ClusterPeer says why not.", has_clusters, peer_apis, offsetof(struct mk_metrics_peer_api, is_up)),
+	ROW("monokube_peer_api_last_contact_timestamp_seconds", "gauge", "cluster", "When data last came from the peer's API server; 0: never since this agent leads.", has_clusters, peer_apis, offsetof(struct mk_metrics_peer_api, contact_unix_s)),
+	ROW("monokube_leader_write_failures_total", "counter", "", "Writes of this agent as the leader that failed; each is tried again.", has_clusters, count, IN(leader_failures)),
 
 	SERVICE_ROW("monokube_service_connections_total", "", "New flows to a Service.", connections, 0),
 	SERVICE_ROW("monokube_service_packets_total", ", direction", "Packets of its flows, as on the wire.", directions, offsetof(struct mk_service_counter, packets)),

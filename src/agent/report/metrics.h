@@ -91,6 +91,12 @@ struct mk_metrics_family {
 };
 
 /* The values to export; a metric whose has_... is false has no samples. */
+/* The API server of a peer. */
+struct mk_metrics_peer_api {
+	char name[64];
+	uint64_t is_up, contact_unix_s; /* `contact_unix_s`: 0: none yet */
+};
+
 struct mk_metrics {
 	bool always; /* true */
 
@@ -144,6 +150,11 @@ struct mk_metrics {
 	bool has_clusters; /* this cluster has a name */
 	struct mk_metrics_peer *cluster_peers;
 	size_t cluster_peer_count;
+	uint64_t imported_services, imported_endpoints, exported_services;
+	uint64_t leads; /* 1: this agent writes for all */
+	uint64_t leader_waiting, leader_failures; /* objects to write, failed writes */
+	struct mk_metrics_peer_api *peer_apis; /* that the leader reads */
+	size_t peer_api_count;
 
 	bool has_chains;
 	uint64_t chain_replicas[MK_SFC_POD_STATES]; /* function pods of all nodes */

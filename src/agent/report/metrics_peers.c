@@ -38,15 +38,31 @@ static void write_directions(struct mk_exposition *out, const char *name, size_t
 	}
 }
 
+/* Nothing is known of a peer before its nodes have answered, or were silent for long enough. */
+static void write_probes(struct mk_exposition *out, const char *name, size_t member,
+			 const struct mk_metrics_peer *peer)
+{
+	const struct mk_label label = { "cluster", peer->name };
+
+	if (member == offsetof(struct mk_probes_state, is_down))
+		mk_exposition_count(out, name, &label, 1, !peer->probes.is_down);
+	else if (peer->probes.rtt_us)
+		mk_exposition_number(out, name, &label, 1, peer->probes.rtt_us / 1e6);
+}
+
 void peer_samples(struct mk_exposition *out, const char *name, size_t offset,
 		  const struct mk_metrics_peer *peers, size_t count)
 {
+	const size_t probes = offsetof(struct mk_metrics_peer, probes);
+
 	if (offset == offsetof(struct mk_metrics_peer, is_usable)) {
 		write_states(out, name, peers, count);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
-		if (offset == offsetof(struct mk_metrics_peer, nodes))
+		if (offset >= probes && offset < probes + sizeof(struct mk_probes_state))
+			write_probes(out, name, offset - probes, &peers[i]);
+		else if (offset == offsetof(struct mk_metrics_peer, nodes))
 			mk_exposition_count(out, name, &(struct mk_label){ "peer", peers[i].name },
 					    1, peers[i].nodes);
 		else

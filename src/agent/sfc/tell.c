@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/sfc/objects.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/state_file.h"
 
@@ -26,11 +27,6 @@ static const char *const state_names[MK_SFC_POD_STATES] = {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static void add_text(json_object *to, const char *key, const char *text)
-{
-	json_object_object_add(to, key, json_object_new_string(text));
-}
-
 static void add_number(json_object *to, const char *key, unsigned number)
 {
 	json_object_object_add(to, key, json_object_new_int((int)number));
@@ -46,7 +42,7 @@ static void add_name(json_object *to, const char *namespace_, const char *name)
 	char text[2 * MK_OBJECT_NAME_SIZE];
 
 	snprintf(text, sizeof(text), "%s/%s", namespace_, name);
-	add_text(to, "name", text);
+	mk_json_add_text(to, "name", text);
 }
 
 static json_object *function_json(const struct mk_sfc *sfc, const struct mk_chain *chain,
@@ -60,16 +56,17 @@ static json_object *function_json(const struct mk_sfc *sfc, const struct mk_chai
 			(function->is_tap ? MK_SFC_TAP_MASK : 0);
 	json_object *json = json_object_new_object();
 
-	add_text(json, "name", function->name);
+	mk_json_add_text(json, "name", function->name);
 	add_number(json, "id",
 		   mk_sfc_function_id(sfc, chain->namespace_, function->name, kind,
 				      function->local_weight));
 	add_flag(json, "tap", function->is_tap);
 	if (function->is_end)
-		add_text(json, "end", function == mk_chain_at(chain, 0) ? "inside" : "outside");
-	add_text(json, "whenUnavailable", function->skips ? "Skip" : "Block");
-	add_text(json, "onLoss", function->drops_lost ? "Drop" : "Rebalance");
-	add_text(json, "hashBy", hashes[function->hash_by]);
+		mk_json_add_text(json, "end",
+				 function == mk_chain_at(chain, 0) ? "inside" : "outside");
+	mk_json_add_text(json, "whenUnavailable", function->skips ? "Skip" : "Block");
+	mk_json_add_text(json, "onLoss", function->drops_lost ? "Drop" : "Rebalance");
+	mk_json_add_text(json, "hashBy", hashes[function->hash_by]);
 	add_number(json, "localWeight", function->local_weight);
 	return json;
 }
@@ -92,10 +89,10 @@ static json_object *chain_json(const struct mk_sfc *sfc, const struct mk_model *
 	add_name(json, chain->namespace_, chain->name);
 	add_number(json, "priority", chain->priority);
 	if (!chain->has_ends)
-		add_text(json, "direction", direction_of(chain));
+		mk_json_add_text(json, "direction", direction_of(chain));
 	if (objects_problem(objects, index, model, &problem)) {
-		add_text(json, "problem", problem.what);
-		add_text(json, "remedy", problem.remedy);
+		mk_json_add_text(json, "problem", problem.what);
+		mk_json_add_text(json, "remedy", problem.remedy);
 	}
 	for (size_t i = 0; i < mk_chain_length(chain); i++)
 		json_object_array_add(functions, function_json(sfc, chain, mk_chain_at(chain, i)));
@@ -126,15 +123,15 @@ static json_object *replica_json(const struct sfc_objects *objects, size_t index
 	json_object *json = json_object_new_object();
 
 	add_number(json, "number", pod->number);
-	add_text(json, "function", pod->function);
+	mk_json_add_text(json, "function", pod->function);
 	add_name(json, pod->namespace_, pod->name);
-	add_text(json, "node", of->node_name ?: "");
+	mk_json_add_text(json, "node", of->node_name ?: "");
 	add_flag(json, "isHere", pod->is_here);
 	if (serves_one(pod))
 		add_flag(json, "tap", pod->mode == MK_PORT_TAP);
 	add_number(json, "weight", pod->weight);
 	add_flag(json, "weightIsWrong", of->weight_is_wrong);
-	add_text(json, "state", state_of(objects, pod));
+	mk_json_add_text(json, "state", state_of(objects, pod));
 	return json;
 }
 

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/file.h"
 #include "base/state_file.h"
 #include "cli/check/check.h"
@@ -35,19 +36,12 @@ struct reading {
 
 /* ---- a directory ----------------------------------------------------------------------------- */
 
-static const char *text_of(json_object *tree, const char *key)
-{
-	json_object *value = NULL;
-
-	return json_object_object_get_ex(tree, key, &value) && value ? json_object_get_string(value)
-								     : "";
-}
-
 static void see_object(const struct reading *reading, json_object *tree)
 {
 	for (size_t i = 0; i < reading->count; i++)
-		if (strcmp(text_of(tree, "kind"), reading->resources[i].kind) == 0 &&
-		    strcmp(text_of(tree, "apiVersion"), reading->resources[i].api_version) == 0)
+		if (strcmp(mk_json_text(tree, "kind"), reading->resources[i].kind) == 0 &&
+		    strcmp(mk_json_text(tree, "apiVersion"), reading->resources[i].api_version) ==
+			    0)
 			reading->see(reading->ctx, tree);
 }
 

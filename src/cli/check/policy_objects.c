@@ -7,6 +7,7 @@
 #include <uthash.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "cli/check/check.h"
 #include "cluster/model/model.h"
@@ -44,26 +45,9 @@ struct objects {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static json_object *member(json_object *of, const char *key)
-{
-	json_object *value = NULL;
-
-	return json_object_is_type(of, json_type_object) &&
-			       json_object_object_get_ex(of, key, &value)
-		       ? value
-		       : NULL;
-}
-
-static const char *text_of(json_object *of, const char *key)
-{
-	json_object *value = member(of, key);
-
-	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
-}
-
 static void add_port(struct pod_ports *ports, json_object *port)
 {
-	const char *protocol = text_of(port, "protocol");
+	const char *protocol = mk_json_text(port, "protocol");
 	struct container_port *more = reallocarray(ports->of, ports->count + 1, sizeof(*ports->of));
 
 	if (!more)
@@ -73,7 +57,7 @@ static void add_port(struct pod_ports *ports, json_object *port)
 		.proto = strcmp(protocol, "UDP") == 0	 ? IPPROTO_UDP
 			 : strcmp(protocol, "SCTP") == 0 ? IPPROTO_SCTP
 							 : IPPROTO_TCP,
-		.number = (uint16_t)json_object_get_int(member(port, "containerPort")),
+		.number = (uint16_t)json_object_get_int(mk_json_member(port, "containerPort")),
 	};
 }
 
@@ -84,7 +68,8 @@ static void add_containers(struct pod_ports *ports, json_object *containers)
 			       : 0;
 
 	for (size_t i = 0; i < count; i++) {
-		json_object *list = member(json_object_array_get_idx(containers, i), "ports");
+		json_object *list =
+			mk_json_member(json_object_array_get_idx(containers, i), "ports");
 
 		for (size_t j = 0; json_object_is_type(list, json_type_array) &&
 				   j < json_object_array_length(list);
@@ -106,8 +91,10 @@ static struct pod_ports *ports_of(const struct objects *objects, const char *nam
 
 static void see_pod(struct objects *objects, json_object *tree)
 {
-	json_object *metadata = member(tree, "metadata"), *spec = member(tree, "spec");
-	const char *name = text_of(metadata, "name"), *namespace_ = text_of(metadata, "namespace");
+	json_object *metadata = mk_json_member(tree, "metadata"),
+		    *spec = mk_json_member(tree, "spec");
+	const char *name = mk_json_text(metadata, "name"),
+		   *namespace_ = mk_json_text(metadata, "namespace");
 	struct pod_ports *ports;
 
 	namespace_ = *namespace_ ? namespace_ : "default";
@@ -117,8 +104,8 @@ static void see_pod(struct objects *objects, json_object *tree)
 	if (!ports)
 		return;
 	snprintf(ports->key, sizeof(ports->key), "%s/%s", namespace_, name);
-	add_containers(ports, member(spec, "containers"));
-	add_containers(ports, member(spec, "initContainers"));
+	add_containers(ports, mk_json_member(spec, "containers"));
+	add_containers(ports, mk_json_member(spec, "initContainers"));
 	HASH_ADD_STR(objects->ports, key, ports);
 }
 
@@ -128,8 +115,8 @@ static void see_former(struct objects *objects, json_object *tree)
 
 	if (objects->former++ < FORMER_NAMES)
 		snprintf(objects->former_names + used, sizeof(objects->former_names) - used,
-			 "%s%s %s", used ? ", " : "", text_of(tree, "kind"),
-			 text_of(member(tree, "metadata"), "name"));
+			 "%s%s %s", used ? ", " : "", mk_json_text(tree, "kind"),
+			 mk_json_text(mk_json_member(tree, "metadata"), "name"));
 }
 
 /* The agent has logged and counted objects that the model refuses. */
@@ -137,10 +124,10 @@ static void see(void *ctx, json_object *tree)
 {
 	struct objects *objects = ctx;
 
-	if (strcmp(text_of(tree, "apiVersion"), GROUP "v1alpha1") == 0)
+	if (strcmp(mk_json_text(tree, "apiVersion"), GROUP "v1alpha1") == 0)
 		see_former(objects, tree);
 	else if (mk_model_apply(objects->model, tree, NULL) == 0 &&
-		 strcmp(text_of(tree, "kind"), "Pod") == 0)
+		 strcmp(mk_json_text(tree, "kind"), "Pod") == 0)
 		see_pod(objects, tree);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `monokube peers`: the other clusters that this one knows. */
 #include <bpf/libbpf.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +40,11 @@ static const char *text_of(json_object *entry, const char *key)
 	json_object *value = NULL;
 
 	return json_object_object_get_ex(entry, key, &value) ? json_object_get_string(value) : NULL;
+}
+
+static uint64_t number_of(json_object *entry, const char *key)
+{
+	return (uint64_t)json_object_get_int64(json_object_object_get(entry, key));
 }
 
 /* A row without a view has a mask of all ones: its nodes are known, and no address is its own. */
@@ -78,12 +85,32 @@ static void put_rows(json_object *object, const struct all *all, __u32 number)
 	}
 	json_object_object_add(object, "podCidrs", homes);
 	json_object_object_add(object, "viewCidrs", views);
-	mk_put_text(object, "access", flags & MK_CLUSTER_ACCESS_PODS ? "Pods" : "None");
+	mk_put_text(object, "access",
+		    flags & MK_CLUSTER_ACCESS_PODS	? "Pods"
+		    : flags & MK_CLUSTER_ACCESS_EXPORTS ? "Exports"
+							: "None");
 	mk_put_flag(object, "relay", flags & MK_CLUSTER_RELAYED);
 	mk_put_number(object, "packetsTo", sum.packets[0]);
 	mk_put_number(object, "bytesTo", sum.bytes[0]);
 	mk_put_number(object, "packetsFrom", sum.packets[1]);
 	mk_put_number(object, "bytesFrom", sum.bytes[1]);
+}
+
+/* The results of probes. Texts for the table: "2/3" and "0.4ms"; "-": nothing is known. */
+static void put_probes(json_object *object, json_object *entry)
+{
+	uint64_t probed = number_of(entry, "probed"), rtt_us = number_of(entry, "rttMicros");
+	char nodes[48] = "-", rtt[32] = "-";
+
+	if (probed)
+		snprintf(nodes, sizeof(nodes), "%" PRIu64 "/%" PRIu64,
+			 number_of(entry, "answering"), probed);
+	if (rtt_us)
+		snprintf(rtt, sizeof(rtt), "%.1fms", (double)rtt_us / 1000);
+	mk_put_text(object, "answering", nodes);
+	mk_put_text(object, "rtt", rtt);
+	mk_put_number(object, "rttMicros", rtt_us);
+	mk_put_flag(object, "down", number_of(entry, "down"));
 }
 
 /* "ok", or the reasons. They may also name what is left out of a usable peer. */
@@ -100,7 +127,7 @@ static void put_state(json_object *object, json_object *entry, bool is_usable)
 
 static json_object *peer_json(const struct all *all, json_object *entry)
 {
-	__u32 number = (__u32)json_object_get_int64(json_object_object_get(entry, "number"));
+	__u32 number = (__u32)number_of(entry, "number");
 	bool is_usable = json_object_get_boolean(json_object_object_get(entry, "usable"));
 	json_object *object = json_object_new_object();
 	const char *via = text_of(entry, "via");
@@ -108,8 +135,8 @@ static json_object *peer_json(const struct all *all, json_object *entry)
 	mk_put_text(object, "name", text_of(entry, "name"));
 	mk_put_number(object, "number", number);
 	mk_put_text(object, "path", via ? via : "direct");
-	mk_put_number(object, "nodes",
-		      (uint64_t)json_object_get_int64(json_object_object_get(entry, "nodes")));
+	mk_put_number(object, "nodes", number_of(entry, "nodes"));
+	put_probes(object, entry);
 	put_rows(object, all, number);
 	mk_put_flag(object, "usable", is_usable);
 	put_state(object, entry, is_usable);
@@ -146,9 +173,10 @@ static int show(const struct mk_views *views, const struct mk_cli_options *optio
 		struct mk_error *err)
 {
 	static const struct mk_cli_column columns[] = {
-		{ "NAME", "name" },    { "PODS", "podCidrs" },	  { "AS", "viewCidrs" },
-		{ "PATH", "path" },    { "NODES", "nodes" },	  { "ACCESS", "access" },
-		{ "TO", "packetsTo" }, { "FROM", "packetsFrom" }, { "STATE", "state" },
+		{ "NAME", "name" },	   { "PODS", "podCidrs" }, { "AS", "viewCidrs" },
+		{ "PATH", "path" },	   { "NODES", "nodes" },   { "ANSWER", "answering" },
+		{ "RTT", "rtt" },	   { "ACCESS", "access" }, { "TO", "packetsTo" },
+		{ "FROM", "packetsFrom" }, { "STATE", "state" },
 	};
 	cleanup_json json_object *list = json_object_new_array();
 	cleanup_json json_object *names = NULL;

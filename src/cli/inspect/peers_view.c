@@ -77,6 +77,7 @@ const char *mk_peer_name(const struct mk_view *view, unsigned int number,
 {
 	json_object *entry;
 
+	number &= MK_CLUSTER_NUMBER_MAX; /* of its external addresses, too */
 	snprintf(buf, MK_PEER_NAME_BYTES, "cluster %u", number);
 	for (size_t i = 0; (entry = mk_peer_at(view, i)); i++)
 		if (json_object_get_int64(json_object_object_get(entry, "number")) ==

@@ -7,6 +7,7 @@
 
 #include "monokube/clusters.h"
 #include "base/cleanup.h"
+#include "cli/inspect/peers.h"
 #include "cli/inspect/view.h"
 #include "host/record.h"
 
@@ -67,7 +68,7 @@ static void leave_out(struct publishing *publishing, const struct mk_cidr *pod_c
 	char text[MK_CIDR_STRLEN];
 
 	fprintf(stderr,
-		"monokube peer: node %s with pods %s is left out: %s; `monokube nodes` shows it, try again when its state is ok\n",
+		"monokube peer publish: node %s with pods %s is left out: %s; `monokube nodes` shows it, try again when its state is ok\n",
 		name ? name : "?", mk_cidr_format(pod_cidr, text), why);
 	publishing->left_out++;
 }
@@ -131,6 +132,29 @@ static void print_head(const struct publishing *publishing, const char *kind, co
 	       kind, publishing->cluster, node ? "." : "", node ? node : "", publishing->cluster);
 }
 
+/* The range of external addresses of each family, which the tables have beside the peers. */
+static void print_externals(const struct publishing *publishing)
+{
+	const char *separator = "  externalCidr: \"", *end = "";
+	char text[MK_CIDR_STRLEN];
+
+	for (size_t i = 0; i < publishing->views->count; i++) {
+		const struct mk_view *view = &publishing->views->list[i];
+		cleanup_cli_peers struct mk_cli_peers peers;
+		struct mk_cluster row;
+		struct mk_cidr range;
+
+		if (mk_cli_peers_open(&peers, view, NULL) < 0 ||
+		    !mk_peer_row(&peers, view->node.cluster_number | MK_CLUSTER_EXTERNAL, &row))
+			continue;
+		range = own_range(view, &row.home, &row.mask);
+		printf("%s%s", separator, mk_cidr_format(&range, text));
+		separator = ",";
+		end = "\"\n";
+	}
+	printf("%s", end);
+}
+
 /* The range of each family, the primary one first. */
 static void print_cluster(const struct publishing *publishing)
 {
@@ -146,7 +170,9 @@ static void print_cluster(const struct publishing *publishing)
 
 		printf("%s%s", i ? "," : "", mk_cidr_format(&range, text));
 	}
-	printf("\"\n  wireVersions: [%u]\n", MK_CLUSTER_WIRE);
+	printf("\"\n");
+	print_externals(publishing);
+	printf("  wireVersions: [%u]\n", MK_CLUSTER_WIRE);
 }
 
 static void print_node(const struct publishing *publishing, const struct published_node *node)
@@ -188,8 +214,6 @@ static int publish(const struct mk_views *views, const struct mk_cli_options *op
 
 	if (ret < 0)
 		return ret;
-	if (strcmp(options->words[0], "publish") != 0)
-		return mk_error_set(err, EINVAL, "peer '%s': expected publish", options->words[0]);
 	if (!*record.cluster_name || !views->list[0].node.cluster_number)
 		return mk_error_set(
 			err, ENOENT,
@@ -200,7 +224,7 @@ static int publish(const struct mk_views *views, const struct mk_cli_options *op
 	return ret;
 }
 
-int mk_cli_peer(int argc, char **argv)
+int mk_cli_peer_publish(int argc, char **argv)
 {
 	return mk_view_main(argc, argv, publish);
 }

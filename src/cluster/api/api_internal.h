@@ -25,10 +25,6 @@ mk_must_check int secret_from_data(struct mk_secret *secret, const void *data, s
 
 void secret_release(struct mk_secret *secret);
 
-/* Check that @url is https://host..., without user, query or fragment: plain http would show the
- * token to the network. Removes slashes at the end of @url. Errors name @what. */
-mk_must_check int api_server_check(char *url, const char *what, struct mk_error *err);
-
 /* Credentials from kubeconfig files. */
 
 /* Load one file, or several with ':' between them; the first file that has a name wins. A list may

@@ -7,10 +7,16 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "cluster/api/api_internal.h"
+#include "cluster/files/encoding.h"
 
 #define SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 #define SECRET_MAX_BYTES    (1 << 20)
+
+#define SERVERS_MAX 16
+#define SEPARATORS  ", \t\r\n"
+#define PEM	    "-----BEGIN CERTIFICATE-----"
 
 static void wipe(void *data, size_t size)
 {
@@ -167,7 +173,7 @@ void mk_credentials_release(struct mk_credentials *credentials)
 	*credentials = (struct mk_credentials){ 0 };
 }
 
-int api_server_check(char *url, const char *what, struct mk_error *err)
+int mk_api_server_check(char *url, const char *what, struct mk_error *err)
 {
 	size_t length = strlen(url);
 	const char *host = url + strlen("https://");
@@ -198,8 +204,8 @@ static int in_cluster_server(struct mk_credentials *credentials, struct mk_error
 		return mk_error_errno(err, ENOMEM, "URL of the API server");
 	}
 	credentials->by_service = true;
-	return api_server_check(credentials->server,
-				"KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT", err);
+	return mk_api_server_check(credentials->server,
+				   "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT", err);
 }
 
 static int read_service_account(const char *dir, const char *name, struct mk_secret *secret,
@@ -238,7 +244,7 @@ static int override_server(const char *api_server, struct mk_credentials *creden
 		return mk_error_errno(err, ENOMEM, "URL of the API server");
 	free(credentials->server);
 	credentials->server = copy;
-	return api_server_check(copy, "--api-server", err);
+	return mk_api_server_check(copy, "--api-server", err);
 }
 
 static int copy_text(const char *text, char **copy, struct mk_error *err)
@@ -279,4 +285,114 @@ int mk_credentials_load(const struct mk_credentials_source *source,
 	if (ret == 0 && source->api_server && *source->api_server)
 		ret = override_server(source->api_server, credentials, err);
 	return ret;
+}
+
+/* ---- from a Secret --------------------------------------------------------------------------- */
+
+/* Decode member @key of @data. Absent: *@secret stays empty. */
+static int decode(json_object *data, const char *key, struct mk_secret *secret,
+		  struct mk_error *err)
+{
+	const char *text = mk_json_text(data, key);
+	unsigned char *decoded = malloc(strlen(text) + 1);
+	ssize_t size = decoded ? mk_base64_decode(text, decoded) : 0;
+	int ret = 0;
+
+	if (!decoded)
+		return mk_error_errno(err, ENOMEM, "data.%s", key);
+	if (size < 0 || memchr(decoded, '\0', (size_t)size))
+		ret = mk_error_set(err, EINVAL, "data.%s is no base64 of a text", key);
+	else if (size > 0)
+		ret = secret_from_data(secret, decoded, (size_t)size, err);
+	explicit_bzero(decoded, strlen(text));
+	free(decoded);
+	return ret;
+}
+
+static int add_server(struct mk_servers *servers, const char *url, struct mk_error *err)
+{
+	char *copy;
+
+	if (servers->count == SERVERS_MAX)
+		return mk_error_set(err, EINVAL, "data.servers: more than %d URLs", SERVERS_MAX);
+	copy = strdup(url);
+	if (!copy)
+		return mk_error_errno(err, ENOMEM, "data.servers");
+	servers->of[servers->count++] = copy;
+	return mk_api_server_check(copy, "data.servers", err);
+}
+
+static int read_servers(json_object *data, struct mk_servers *servers, struct mk_error *err)
+{
+	struct mk_secret text = { 0 };
+	char *save = NULL;
+	int ret = decode(data, "servers", &text, err);
+
+	servers->of = calloc(SERVERS_MAX, sizeof(char *));
+	if (ret == 0 && !servers->of)
+		ret = mk_error_errno(err, ENOMEM, "data.servers");
+	for (char *url = ret == 0 && text.data ? strtok_r(text.data, SEPARATORS, &save) : NULL;
+	     url && ret == 0; url = strtok_r(NULL, SEPARATORS, &save))
+		ret = add_server(servers, url, err);
+	secret_release(&text);
+	if (ret == 0 && servers->count == 0)
+		return mk_error_set(
+			err, EINVAL,
+			"data.servers is missing, expected URLs such as https://10.0.0.1:6443");
+	return ret;
+}
+
+/* Each fault has its own code, because it is another condition. */
+static int read_trust(json_object *data, struct mk_credentials *credentials, struct mk_error *err)
+{
+	if (decode(data, "ca.crt", &credentials->authority, err) < 0)
+		return -EKEYREJECTED;
+	if (credentials->authority.data && !strstr(credentials->authority.data, PEM)) {
+		mk_error_set(err, EKEYREJECTED, "data.ca.crt is no certificate in PEM");
+		return -EKEYREJECTED;
+	}
+	if (decode(data, "token", &credentials->token, err) < 0)
+		return -EACCES;
+	if (!credentials->token.data || strpbrk(credentials->token.data, "\r\n")) {
+		mk_error_set(err, EACCES, "data.token is missing, expected one line");
+		return -EACCES;
+	}
+	return 0;
+}
+
+int mk_credentials_from_secret(json_object *secret, struct mk_credentials *credentials,
+			       struct mk_servers *servers, struct mk_error *err)
+{
+	json_object *data = mk_json_member(secret, "data");
+	int ret;
+
+	*credentials = (struct mk_credentials){ 0 };
+	*servers = (struct mk_servers){ 0 };
+	if (asprintf(&credentials->origin, "Secret %s/%s", mk_json_metadata(secret, "namespace"),
+		     mk_json_metadata(secret, "name")) < 0) {
+		credentials->origin = NULL;
+		return mk_error_errno(err, ENOMEM, "Secret");
+	}
+	ret = read_servers(data, servers, err);
+	ret = ret ?: read_trust(data, credentials, err);
+	return ret ?: mk_credentials_use(credentials, servers->of[0], err);
+}
+
+int mk_credentials_use(struct mk_credentials *credentials, const char *server, struct mk_error *err)
+{
+	char *copy = strdup(server);
+
+	if (!copy)
+		return mk_error_errno(err, ENOMEM, "URL of an API server");
+	free(credentials->server);
+	credentials->server = copy;
+	return 0;
+}
+
+void mk_servers_release(struct mk_servers *servers)
+{
+	for (size_t i = 0; i < servers->count; i++)
+		free(servers->of[i]);
+	free(servers->of);
+	*servers = (struct mk_servers){ 0 };
 }

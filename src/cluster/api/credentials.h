@@ -7,6 +7,7 @@
 #ifndef MK_CLUSTER_API_CREDENTIALS_H
 #define MK_CLUSTER_API_CREDENTIALS_H
 
+#include <json-c/json.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
@@ -49,5 +50,27 @@ struct mk_credentials_source {
 mk_must_check int mk_credentials_load(const struct mk_credentials_source *source,
 				      struct mk_credentials *credentials, struct mk_error *err);
 void mk_credentials_release(struct mk_credentials *credentials);
+
+/* Check that @url is https://host..., without user, query or fragment: plain http would show the
+ * token to the network. Removes slashes at the end of @url. Errors name @what. */
+mk_must_check int mk_api_server_check(char *url, const char *what, struct mk_error *err);
+
+/* URLs of one API server. */
+struct mk_servers {
+	char **of;
+	size_t count;
+};
+
+/* Take the credentials of another API server from a Secret: in data, `servers` (URLs with white
+ * space or commas between), `ca.crt` (PEM; absent: the system's authorities) and `token`. The first
+ * URL is in use. Release both, also after a failure: -EKEYREJECTED about ca.crt, -EACCES about the
+ * token, -EINVAL about the URLs, -ENOMEM. */
+mk_must_check int mk_credentials_from_secret(json_object *secret,
+					     struct mk_credentials *credentials,
+					     struct mk_servers *servers, struct mk_error *err);
+void mk_servers_release(struct mk_servers *servers);
+/* Let requests from now on go to @server. */
+mk_must_check int mk_credentials_use(struct mk_credentials *credentials, const char *server,
+				     struct mk_error *err);
 
 #endif

@@ -308,7 +308,7 @@ static void describe(struct mk_http_transfer *transfer, CURLcode code,
 		result->failure =
 			mk_error_set(&result->error, ETIMEDOUT, "%s: no data for %llu s", server,
 				     (unsigned long long)transfer->limit_ms / 1000);
-	} else if (code == CURLE_PEER_FAILED_VERIFICATION) {
+	} else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
 		result->failure = mk_error_set(
 			&result->error, EACCES,
 			"%s: server certificate not accepted: %s; %s sets the authority and name to accept",

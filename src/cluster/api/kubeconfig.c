@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "cluster/api/api_internal.h"
+#include "cluster/files/encoding.h"
 #include "cluster/files/yaml_json.h"
 
 #define FILES_MAX	 16
@@ -162,41 +163,11 @@ static char *resolve(const struct config_file *file, const char *path)
 	return resolved;
 }
 
-static int base64_digit(char c)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *at = c ? strchr(digits, c) : NULL;
-
-	return at ? (int)(at - digits) : -1;
-}
-
-/* Decode base64, ignoring white space, which a folded YAML text has. Returns the size, or -1. */
-static ssize_t base64_decode(const char *text, unsigned char *out)
-{
-	unsigned int bits = 0, count = 0;
-	size_t size = 0;
-
-	for (; *text && *text != '='; text++) {
-		int digit = base64_digit(*text);
-
-		if (strchr(" \n\r\t", *text))
-			continue;
-		if (digit < 0)
-			return -1;
-		bits = bits << 6 | (unsigned int)digit;
-		count += 6;
-		if (count >= 8)
-			out[size++] = (unsigned char)(bits >> (count -= 8));
-	}
-	return text[strspn(text, "= \n\r\t")] ? -1 : (ssize_t)size;
-}
-
 static int secret_from_base64(const struct entry *entry, const char *key, const char *text,
 			      struct mk_secret *secret, struct mk_error *err)
 {
 	unsigned char *decoded = malloc(strlen(text) + 1);
-	ssize_t size = decoded ? base64_decode(text, decoded) : 0;
+	ssize_t size = decoded ? mk_base64_decode(text, decoded) : 0;
 	int ret = 0;
 
 	if (!decoded)
@@ -254,7 +225,7 @@ static int read_cluster(const struct entry *entry, struct mk_credentials *creden
 	ret = copy_text(text_of(entry->value, "server"), &credentials->server, err);
 	if (ret == 0 && !credentials->server)
 		ret = wrong(entry, "server", "is missing, expected a URL", err);
-	ret = ret ?: api_server_check(credentials->server, "server", err);
+	ret = ret ?: mk_api_server_check(credentials->server, "server", err);
 	if (ret < 0)
 		return mk_error_wrap(err, "%s", credentials->origin);
 	ret = copy_text(text_of(entry->value, "tls-server-name"), &credentials->server_name, err);

@@ -6,6 +6,7 @@
 #include <utlist.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "cluster/api/report_internal.h"
 
@@ -66,11 +67,6 @@ static void add(json_object *object, const char *key, json_object *value)
 		json_object_put(value);
 }
 
-static void add_text(json_object *object, const char *key, const char *text)
-{
-	add(object, key, json_object_new_string(text));
-}
-
 static json_object *body_of_count(const struct mk_event *event)
 {
 	json_object *body = json_object_new_object();
@@ -78,7 +74,7 @@ static json_object *body_of_count(const struct mk_event *event)
 
 	report_time(event->last, last);
 	add(body, "count", json_object_new_int64(event->count));
-	add_text(body, "lastTimestamp", last);
+	mk_json_add_text(body, "lastTimestamp", last);
 	return body;
 }
 
@@ -100,12 +96,12 @@ static char *involved_text(const struct mk_report_object *about)
 	char *text;
 
 	if (about->api_version)
-		add_text(involved, "apiVersion", about->api_version);
-	add_text(involved, "kind", about->kind);
+		mk_json_add_text(involved, "apiVersion", about->api_version);
+	mk_json_add_text(involved, "kind", about->kind);
 	if (about->namespace_)
-		add_text(involved, "namespace", about->namespace_);
-	add_text(involved, "name", about->name);
-	add_text(involved, "uid", about->uid);
+		mk_json_add_text(involved, "namespace", about->namespace_);
+	mk_json_add_text(involved, "name", about->name);
+	mk_json_add_text(involved, "uid", about->uid);
 	text = strdup(json_object_to_json_string_ext(involved, JSON_C_TO_STRING_PLAIN));
 	json_object_put(involved);
 	return text;
@@ -118,21 +114,21 @@ static json_object *body_of_event(const struct mk_report *report, const struct m
 	char first[MK_TIME_CHARS];
 
 	report_time(event->first, first);
-	add_text(metadata, "name", event->name);
-	add_text(metadata, "namespace", event->namespace_);
-	add_text(source, "component", "monokube");
-	add_text(source, "host", report->node_name);
-	add_text(body, "apiVersion", "v1");
-	add_text(body, "kind", "Event");
+	mk_json_add_text(metadata, "name", event->name);
+	mk_json_add_text(metadata, "namespace", event->namespace_);
+	mk_json_add_text(source, "component", "monokube");
+	mk_json_add_text(source, "host", report->node_name);
+	mk_json_add_text(body, "apiVersion", "v1");
+	mk_json_add_text(body, "kind", "Event");
 	add(body, "metadata", metadata);
 	add(body, "involvedObject", json_tokener_parse(event->about));
 	add(body, "source", source);
-	add_text(body, "type", event->warning ? "Warning" : "Normal");
-	add_text(body, "reason", event->reason);
-	add_text(body, "message", event->message);
-	add_text(body, "firstTimestamp", first);
-	add_text(body, "reportingComponent", "monokube");
-	add_text(body, "reportingInstance", report->node_name);
+	mk_json_add_text(body, "type", event->warning ? "Warning" : "Normal");
+	mk_json_add_text(body, "reason", event->reason);
+	mk_json_add_text(body, "message", event->message);
+	mk_json_add_text(body, "firstTimestamp", first);
+	mk_json_add_text(body, "reportingComponent", "monokube");
+	mk_json_add_text(body, "reportingInstance", report->node_name);
 	return body;
 }
 

@@ -2,6 +2,7 @@
 /* ServiceFunctionChains. The schema of the resource refuses most mistakes, but a directory of files
  * has no schema. A chain is refused as a whole: one that is half understood would let traffic pass
  * by its functions. */
+#include "base/json.h"
 #include "cluster/model/chain.h"
 
 #include <stdio.h>
@@ -113,7 +114,7 @@ static int decode_service(struct mk_texts *texts, const struct mk_json *traffic,
 
 	if (ret < 0 || !at.value)
 		return ret;
-	if (!is_dns_label(mk_json_string(&at)))
+	if (!mk_is_dns_label(mk_json_string(&at)))
 		return tree_wrong(&at, MK_DNS_LABEL, err);
 	for (size_t i = 0; i < MK_ARRAY_SIZE(alternatives); i++) {
 		other = (struct mk_json){ .parent = traffic, .key = alternatives[i] };
@@ -181,7 +182,7 @@ static int decode_name(struct mk_texts *texts, const struct mk_json *item, const
 
 	if (ret < 0)
 		return ret;
-	if (!at.value || !is_dns_label(mk_json_string(&at)))
+	if (!at.value || !mk_is_dns_label(mk_json_string(&at)))
 		return tree_wrong(&at, MK_DNS_LABEL, err);
 	for (size_t i = 0; i < count; i++)
 		if (strcmp(chain->functions[i].name, mk_json_string(&at)) == 0)

@@ -122,9 +122,17 @@ static struct set_entry *add_set(struct mk_model *model, const struct mk_object_
 	return entry;
 }
 
-static size_t *endpoint_count(struct mk_model *model, const struct mk_endpoint_set *slice)
+/* The endpoints of @slice come, or go. */
+static void count_in(struct mk_model *model, const struct mk_endpoint_set *slice)
 {
-	return &model->endpoint_counts[mk_family_index(slice->family)];
+	model->endpoint_counts[mk_family_index(slice->family)] += slice->count;
+	model->imported_endpoints += slice->imported ? slice->count : 0;
+}
+
+static void count_out(struct mk_model *model, const struct mk_endpoint_set *slice)
+{
+	model->endpoint_counts[mk_family_index(slice->family)] -= slice->count;
+	model->imported_endpoints -= slice->imported ? slice->count : 0;
 }
 
 /* @set was decoded from @tree. */
@@ -152,8 +160,8 @@ static int replace_set(struct mk_model *model, const struct mk_json *tree,
 	model->skipped += entry->set.skipped - old.skipped;
 	model_log_passed_over(id, old.passed_over, entry->set.passed_over);
 	if (slice) {
-		*endpoint_count(model, &old) -= old.count;
-		*endpoint_count(model, &entry->set) += entry->set.count;
+		count_out(model, &old);
+		count_in(model, &entry->set);
 		link_slice(model, entry);
 		drop_empty_list(model, &old);
 	}
@@ -166,7 +174,7 @@ static int replace_set(struct mk_model *model, const struct mk_json *tree,
 int model_apply_set(struct mk_model *model, const struct mk_json *tree,
 		    const struct mk_object_id *id, struct mk_error *err)
 {
-	struct mk_endpoint_set set = { .texts = &model->texts };
+	struct mk_endpoint_set set = { .texts = &model->texts, .clusterset = &model->clusterset };
 	int ret;
 
 	if (id->kind == MK_KIND_ENDPOINT_SLICE)
@@ -188,7 +196,7 @@ void model_delete_set(struct mk_model *model, enum mk_kind kind, const char *nam
 	model->skipped -= entry->set.skipped;
 	if (kind == MK_KIND_ENDPOINT_SLICE) {
 		HASH_DEL(model->slices, entry);
-		*endpoint_count(model, &entry->set) -= entry->set.count;
+		count_out(model, &entry->set);
 		unlink_slice(model, entry);
 		drop_empty_list(model, &entry->set);
 	} else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* EndpointSlice and Endpoints objects: each becomes a flat list, one entry per address and port. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -252,6 +253,8 @@ static int decode_hints(struct mk_endpoint_set *set, const struct mk_json *item,
 
 	ret = ret ?: tree_member(&object, "forZones", json_type_array, &zones, err);
 	ret = ret ?: tree_member(&object, "forNodes", json_type_array, &nodes, err);
+	if (set->remote)
+		nodes.value = NULL; /* another cluster's */
 	room = ret < 0 ? 0 : tree_length(&zones) + tree_length(&nodes);
 	if (room == 0)
 		return ret;
@@ -309,6 +312,8 @@ static int decode_slice_endpoint(struct mk_endpoint_set *set, const struct mk_js
 	ret = ret ?: decode_ip(set, &at, &address.ip, err);
 	ret = ret ?: decode_conditions(item, &address, err);
 	ret = ret ?: tree_text(item, "nodeName", &address.node_name, err);
+	if (set->remote)
+		address.node_name = NULL;
 	ret = ret ?: decode_hints(set, item, &address, err);
 	ret = ret ?: append(set, &address, ports, port_count, &list, err);
 	release_hints(set, address.hints);
@@ -338,32 +343,53 @@ static int compare_endpoints(const void *a, const void *b)
 
 /* @service NULL: the set has no Service. */
 static int finish(struct mk_endpoint_set *set, const struct mk_object_id *id, const char *service,
-		  struct mk_error *err)
+		  const char *suffix, struct mk_error *err)
 {
 	if (set->count > 1)
 		qsort(set->endpoints, set->count, sizeof(*set->endpoints), compare_endpoints);
 	set->namespace_ = strdup(id->namespace_);
-	set->service = service ? strdup(service) : NULL;
+	if (service && asprintf(&set->service, "%s%s", service, suffix) < 0)
+		set->service = NULL;
 	if (!set->namespace_ || (service && !set->service))
 		return mk_error_errno(err, ENOMEM, "name");
 	return 0;
 }
 
 /* *@service NULL: the slice has no Service. A label's value need not be a valid name. */
-static int decode_service_name(struct mk_endpoint_set *set, const struct mk_json *tree,
-			       const char **service, struct mk_error *err)
+static int decode_name(struct mk_endpoint_set *set, const struct mk_json *tree, const char *label,
+		       const char **service, struct mk_error *err)
 {
-	int ret = tree_label(tree, LABEL_SERVICE, service, err);
+	int ret = tree_label(tree, label, service, err);
 	struct mk_error why;
 
 	if (ret < 0 || !*service || is_object_name(*service))
 		return ret;
 	if (**service) {
 		mk_error_set(&why, EINVAL, "label %s: value '%.64s', expected a Service's name",
-			     LABEL_SERVICE, *service);
+			     label, *service);
 		ret = pass_over(&set->passed_over, &why, err);
 	}
 	*service = NULL;
+	return ret;
+}
+
+/* Get the Service of a slice, or else the ServiceImport, whose Service has *@suffix. */
+static int decode_service_name(struct mk_endpoint_set *set, const struct mk_json *tree,
+			       const char **service, const char **suffix, struct mk_error *err)
+{
+	const char *source = NULL;
+	int ret = decode_name(set, tree, LABEL_SERVICE, service, err);
+
+	*suffix = "";
+	if (ret < 0 || *service || !set->clusterset->cluster_name)
+		return ret;
+	ret = decode_name(set, tree, MK_IMPORT_LABEL, service, err);
+	ret = ret ?: tree_label(tree, MK_IMPORT_SOURCE_LABEL, &source, err);
+	if (*service) {
+		*suffix = MK_CLUSTERSET_SUFFIX;
+		set->imported = true;
+		set->remote = !source || strcmp(source, set->clusterset->cluster_name) != 0;
+	}
 	return ret;
 }
 
@@ -377,10 +403,10 @@ static sa_family_t family_of(const char *address_type)
 int endpoint_slice_decode(const struct mk_json *tree, const struct mk_object_id *id,
 			  struct mk_endpoint_set *set, struct mk_error *err)
 {
-	const char *service;
+	const char *service, *suffix;
 	struct mk_json type;
 	bool left_out;
-	int ret = decode_service_name(set, tree, &service, err);
+	int ret = decode_service_name(set, tree, &service, &suffix, err);
 
 	ret = ret ?: left_out_by_label(tree, &left_out, err);
 	ret = ret ?: tree_member(tree, "addressType", json_type_string, &type, err);
@@ -391,7 +417,7 @@ int endpoint_slice_decode(const struct mk_json *tree, const struct mk_object_id 
 	set->family = family_of(mk_json_string(&type));
 	if (set->family != AF_UNSPEC)
 		ret = decode_slice_endpoints(set, tree, err);
-	return ret < 0 ? ret : finish(set, id, left_out ? NULL : service, err);
+	return ret < 0 ? ret : finish(set, id, left_out ? NULL : service, suffix, err);
 }
 
 int64_t endpoint_slice_trigger(const struct mk_json *tree)
@@ -453,7 +479,7 @@ int endpoints_decode(const struct mk_json *tree, const struct mk_object_id *id,
 		ret = tree_item(&list, i, json_type_object, &item, err);
 		ret = ret ?: decode_subset(set, &item, err);
 	}
-	return ret < 0 ? ret : finish(set, id, left_out ? NULL : id->name, err);
+	return ret < 0 ? ret : finish(set, id, left_out ? NULL : id->name, "", err);
 }
 
 bool endpoint_set_equal(const struct mk_endpoint_set *a, const struct mk_endpoint_set *b)

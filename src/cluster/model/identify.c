@@ -7,25 +7,31 @@
 
 #define NAME_MAX_CHARS 253
 
+#define OF_MONOKUBE "networking.monokube.io", "v1alpha1", NULL
+#define OF_MCS	    "multicluster.x-k8s.io", "v1beta1", "v1alpha1"
+
 static const struct {
 	const char *name, *group, *version;
+	const char *older_version; /* as good; NULL: none */
 	bool namespaced;
 } kinds[MK_KIND_COUNT] = {
-	[MK_KIND_NODE] = { "Node", "", "v1", false },
-	[MK_KIND_SERVICE] = { "Service", "", "v1", true },
-	[MK_KIND_ENDPOINT_SLICE] = { "EndpointSlice", "discovery.k8s.io", "v1", true },
-	[MK_KIND_ENDPOINTS] = { "Endpoints", "", "v1", true },
-	[MK_KIND_SERVICE_CIDR] = { "ServiceCIDR", "networking.k8s.io", "v1", false },
-	[MK_KIND_POD] = { "Pod", "", "v1", true },
-	[MK_KIND_NAMESPACE] = { "Namespace", "", "v1", false },
-	[MK_KIND_NETWORK_POLICY] = { "NetworkPolicy", "networking.k8s.io", "v1", true },
+	[MK_KIND_NODE] = { "Node", "", "v1", NULL, false },
+	[MK_KIND_SERVICE] = { "Service", "", "v1", NULL, true },
+	[MK_KIND_ENDPOINT_SLICE] = { "EndpointSlice", "discovery.k8s.io", "v1", NULL, true },
+	[MK_KIND_ENDPOINTS] = { "Endpoints", "", "v1", NULL, true },
+	[MK_KIND_SERVICE_CIDR] = { "ServiceCIDR", "networking.k8s.io", "v1", NULL, false },
+	[MK_KIND_POD] = { "Pod", "", "v1", NULL, true },
+	[MK_KIND_NAMESPACE] = { "Namespace", "", "v1", NULL, false },
+	[MK_KIND_NETWORK_POLICY] = { "NetworkPolicy", "networking.k8s.io", "v1", NULL, true },
 	[MK_KIND_CLUSTER_POLICY] = { "ClusterNetworkPolicy", "policy.networking.k8s.io", "v1alpha2",
-				     false },
-	[MK_KIND_CHAIN] = { "ServiceFunctionChain", "networking.monokube.io", "v1alpha1", true },
-	[MK_KIND_CLUSTER_PEER] = { "ClusterPeer", "networking.monokube.io", "v1alpha1", false },
-	[MK_KIND_PUBLISHED_CLUSTER] = { "PublishedCluster", "networking.monokube.io", "v1alpha1",
-					true },
-	[MK_KIND_PUBLISHED_NODE] = { "PublishedNode", "networking.monokube.io", "v1alpha1", true },
+				     NULL, false },
+	[MK_KIND_CHAIN] = { "ServiceFunctionChain", OF_MONOKUBE, true },
+	[MK_KIND_CLUSTER_PEER] = { "ClusterPeer", OF_MONOKUBE, false },
+	[MK_KIND_PUBLISHED_CLUSTER] = { "PublishedCluster", OF_MONOKUBE, true },
+	[MK_KIND_PUBLISHED_NODE] = { "PublishedNode", OF_MONOKUBE, true },
+	[MK_KIND_PUBLISHED_SERVICE] = { "PublishedService", OF_MONOKUBE, true },
+	[MK_KIND_SERVICE_IMPORT] = { "ServiceImport", OF_MCS, true },
+	[MK_KIND_SERVICE_EXPORT] = { "ServiceExport", OF_MCS, true },
 };
 
 int left_out_by_label(const struct mk_json *tree, bool *left_out, struct mk_error *err)
@@ -66,13 +72,15 @@ static int find_kind(const struct mk_json *root, enum mk_kind *kind, struct mk_e
 	if (!name.value)
 		return tree_wrong(&name, "the kind of the object", err);
 	for (size_t i = 0; i < MK_KIND_COUNT; i++) {
-		const char *slash = strchr(mk_json_string(&api), '/');
+		const char *slash = strchr(mk_json_string(&api), '/'), *version;
 
 		if (strcmp(mk_json_string(&name), kinds[i].name) != 0 ||
 		    !group_is(mk_json_string(&api), kinds[i].group))
 			continue;
 		*kind = (enum mk_kind)i;
-		if (strcmp(slash ? slash + 1 : mk_json_string(&api), kinds[i].version) == 0)
+		version = slash ? slash + 1 : mk_json_string(&api);
+		if (strcmp(version, kinds[i].version) == 0 ||
+		    (kinds[i].older_version && strcmp(version, kinds[i].older_version) == 0))
 			return 0;
 		snprintf(expected, sizeof(expected), "%s%s%s", kinds[i].group, slash ? "/" : "",
 			 kinds[i].version);

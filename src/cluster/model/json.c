@@ -10,9 +10,8 @@
 #include "base/cleanup.h"
 #include "base/time.h"
 
-#define PATH_CHARS	160
-#define VALUE_CHARS	80
-#define DNS_LABEL_CHARS 63
+#define PATH_CHARS  160
+#define VALUE_CHARS 80
 
 #define PASSED_OVER_CHARS 400 /* some addresses; a slice may have a thousand */
 
@@ -303,13 +302,4 @@ int tree_created(const struct mk_json *object, int64_t *unix_s, struct mk_error 
 	ret = ret ?: tree_text(&metadata, "creationTimestamp", &created, err);
 	*unix_s = created && mk_time_parse(created, &unix_ns) == 0 ? unix_ns / MK_NS_PER_S : 0;
 	return ret;
-}
-
-bool is_dns_label(const char *text)
-{
-	size_t length = strlen(text);
-
-	return length > 0 && length <= DNS_LABEL_CHARS &&
-	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == length && text[0] != '-' &&
-	       text[length - 1] != '-';
 }

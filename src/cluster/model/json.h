@@ -78,7 +78,6 @@ mk_must_check int tree_created(const struct mk_json *object, int64_t *unix_s, st
 
 /* A label of RFC 1123. */
 #define MK_DNS_LABEL "lower case letters, digits and '-', at most 63"
-bool is_dns_label(const char *text);
 
 /* Get the value of the label @key; NULL: absent. */
 mk_must_check int tree_label(const struct mk_json *object, const char *key, const char **value,

@@ -52,6 +52,11 @@ void mk_model_set_node(struct mk_model *model, const char *name)
 	model->node_name = name;
 }
 
+void mk_model_set_clusterset(struct mk_model *model, const struct mk_clusterset *clusterset)
+{
+	model->clusterset = *clusterset;
+}
+
 void model_log_passed_over(const struct mk_object_id *id, const char *old, const char *now)
 {
 	if (now && text_compare(old, now) != 0)
@@ -116,16 +121,30 @@ static struct service_entry *find_service(const struct mk_model *model, const ch
 	return entry;
 }
 
-static struct service_entry *add_service(struct mk_model *model, const struct mk_object_id *id)
+static struct service_entry *add_service(struct mk_model *model,
+					 const struct mk_service_object *service)
 {
 	struct service_entry *entry;
 	char key[MK_MODEL_KEY_CHARS];
 
-	model_make_key(key, id->namespace_, id->name);
+	model_make_key(key, service->namespace_, service->name);
 	entry = model_entry_new(offsetof(struct service_entry, key), key);
-	if (entry)
-		HASH_ADD_STR(model->services, key, entry);
+	if (!entry)
+		return NULL;
+	HASH_ADD_STR(model->services, key, entry);
+	model->import_count += service->imported;
 	return entry;
+}
+
+/* Decode a Service or a ServiceImport. */
+static int decode_service(struct mk_model *model, const struct mk_json *tree,
+			  const struct mk_object_id *id, struct mk_service_object *service,
+			  struct mk_error *err)
+{
+	if (id->kind == MK_KIND_SERVICE_IMPORT)
+		return service_import_decode(&model->texts, tree, id, &model->clusterset, service,
+					     err);
+	return service_decode(&model->texts, tree, id, service, err);
 }
 
 static int apply_service(struct mk_model *model, const struct mk_json *tree,
@@ -133,12 +152,12 @@ static int apply_service(struct mk_model *model, const struct mk_json *tree,
 {
 	struct mk_service_object service = { 0 }, old;
 	struct service_entry *entry = NULL;
-	int ret = service_decode(&model->texts, tree, id, &service, err);
+	int ret = decode_service(model, tree, id, &service, err);
 
 	if (ret == 0) {
-		entry = find_service(model, id->namespace_, id->name);
+		entry = find_service(model, service.namespace_, service.name);
 		if (!entry)
-			entry = add_service(model, id);
+			entry = add_service(model, &service);
 		if (!entry)
 			ret = mk_error_errno(err, ENOMEM, "new object");
 	}
@@ -162,9 +181,18 @@ static void delete_service(struct mk_model *model, const char *namespace_, const
 	if (!entry)
 		return;
 	HASH_DEL(model->services, entry);
+	model->import_count -= entry->service.imported;
 	model_tell_service(model, entry->service.namespace_, entry->service.name);
 	service_release(&model->texts, &entry->service);
 	free(entry);
+}
+
+static void delete_import(struct mk_model *model, const char *namespace_, const char *name)
+{
+	char service[MK_OBJECT_NAME_SIZE + sizeof(MK_CLUSTERSET_SUFFIX)];
+
+	snprintf(service, sizeof(service), "%s" MK_CLUSTERSET_SUFFIX, name);
+	delete_service(model, namespace_, service);
 }
 
 /* ---- ranges of Service addresses ------------------------------------------------------------- */
@@ -210,18 +238,17 @@ static void delete_service_cidr(struct mk_model *model, const char *name)
 	tell_service_cidrs(model);
 }
 
-static void collect_cidrs(const struct service_cidr_entry *entry, sa_family_t family,
-			  struct mk_service_cidr *cidrs, size_t *count)
+static void collect_cidrs(const char *name, const struct mk_cidr ranges[MK_FAMILIES],
+			  sa_family_t family, struct mk_service_cidr *cidrs, size_t *count)
 {
 	for (size_t i = 0; i < MK_FAMILIES; i++) {
-		const struct mk_cidr *range = &entry->cidrs[i];
 		struct mk_service_cidr *cidr = &cidrs[*count];
 
-		if (range->ip.family == AF_UNSPEC ||
-		    (family != AF_UNSPEC && range->ip.family != family))
+		if (ranges[i].ip.family == AF_UNSPEC ||
+		    (family != AF_UNSPEC && ranges[i].ip.family != family))
 			continue;
-		snprintf(cidr->name, sizeof(cidr->name), "%s", entry->name);
-		cidr->cidr = *range;
+		snprintf(cidr->name, sizeof(cidr->name), "%s", name);
+		cidr->cidr = ranges[i];
 		(*count)++;
 	}
 }
@@ -229,18 +256,27 @@ static void collect_cidrs(const struct service_cidr_entry *entry, sa_family_t fa
 int mk_model_service_cidrs(const struct mk_model *model, sa_family_t family,
 			   struct mk_service_cidr **cidrs, size_t *count)
 {
+	size_t lists = HASH_COUNT(model->service_cidrs) + 1;
 	struct service_cidr_entry *entry, *next;
 
 	*count = 0;
-	*cidrs = calloc(MK_FAMILIES * HASH_COUNT(model->service_cidrs) + 1, sizeof(**cidrs));
+	*cidrs = calloc(MK_FAMILIES * lists, sizeof(**cidrs));
 	if (!*cidrs)
 		return -ENOMEM;
 	HASH_ITER(hh, model->service_cidrs, entry, next)
-		collect_cidrs(entry, family, *cidrs, count);
+		collect_cidrs(entry->name, entry->cidrs, family, *cidrs, count);
+	collect_cidrs(MK_CLUSTERSET_RANGE, model->clusterset.ranges, family, *cidrs, count);
 	return 0;
 }
 
 /* ---- whole model ----------------------------------------------------------------------------- */
+
+static bool is_unused(const struct mk_model *model, enum mk_kind kind)
+{
+	return !model->clusterset.cluster_name &&
+	       (kind == MK_KIND_SERVICE_IMPORT || kind == MK_KIND_SERVICE_EXPORT ||
+		kind == MK_KIND_PUBLISHED_SERVICE);
+}
 
 int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *err)
 {
@@ -250,9 +286,11 @@ int mk_model_apply(struct mk_model *model, json_object *tree, struct mk_error *e
 
 	if (ret != 0)
 		return ret;
+	if (is_unused(model, id.kind))
+		return 1;
 	if (id.kind == MK_KIND_NODE)
 		ret = apply_node(model, &root, &id, err);
-	else if (id.kind == MK_KIND_SERVICE)
+	else if (id.kind == MK_KIND_SERVICE || id.kind == MK_KIND_SERVICE_IMPORT)
 		ret = apply_service(model, &root, &id, err);
 	else if (id.kind == MK_KIND_SERVICE_CIDR)
 		ret = apply_service_cidr(model, &root, &id, err);
@@ -273,6 +311,8 @@ void mk_model_delete(struct mk_model *model, enum mk_kind kind, const char *name
 		delete_node(model, name);
 	else if (kind == MK_KIND_SERVICE)
 		delete_service(model, namespace_, name);
+	else if (kind == MK_KIND_SERVICE_IMPORT)
+		delete_import(model, namespace_, name);
 	else if (kind == MK_KIND_SERVICE_CIDR)
 		delete_service_cidr(model, name);
 	else if (kind == MK_KIND_ENDPOINT_SLICE || kind == MK_KIND_ENDPOINTS)
@@ -331,7 +371,8 @@ size_t mk_model_count(const struct mk_model *model, enum mk_kind kind)
 {
 	const size_t counts[MK_KIND_COUNT] = {
 		[MK_KIND_NODE] = HASH_COUNT(model->nodes),
-		[MK_KIND_SERVICE] = HASH_COUNT(model->services),
+		[MK_KIND_SERVICE] = HASH_COUNT(model->services) - model->import_count,
+		[MK_KIND_SERVICE_IMPORT] = model->import_count,
 		[MK_KIND_ENDPOINT_SLICE] = HASH_COUNT(model->slices),
 		[MK_KIND_ENDPOINTS] = HASH_COUNT(model->endpoints),
 		[MK_KIND_SERVICE_CIDR] = HASH_COUNT(model->service_cidrs),
@@ -343,6 +384,11 @@ size_t mk_model_count(const struct mk_model *model, enum mk_kind kind)
 size_t mk_model_endpoint_count(const struct mk_model *model, sa_family_t family)
 {
 	return model->endpoint_counts[mk_family_index(family)];
+}
+
+size_t mk_model_imported_endpoint_count(const struct mk_model *model)
+{
+	return model->imported_endpoints;
 }
 
 size_t mk_model_skipped_count(const struct mk_model *model)

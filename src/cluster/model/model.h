@@ -20,6 +20,10 @@
 
 #define MK_OBJECT_NAME_SIZE 254 /* an RFC 1123 subdomain and a NUL */
 
+/* A ServiceImport `web` is the Service `web.clusterset` of the model. A Service's own name has no
+ * dot. */
+#define MK_CLUSTERSET_SUFFIX ".clusterset"
+
 enum mk_kind {
 	MK_KIND_NODE,
 	MK_KIND_SERVICE,
@@ -31,9 +35,12 @@ enum mk_kind {
 	MK_KIND_NETWORK_POLICY, /* networking.k8s.io/v1 */
 	MK_KIND_CLUSTER_POLICY, /* policy.networking.k8s.io/v1alpha2 ClusterNetworkPolicy */
 	MK_KIND_CHAIN, /* networking.monokube.io/v1alpha1 ServiceFunctionChain */
-	MK_KIND_CLUSTER_PEER, /* networking.monokube.io/v1alpha1, as the next two */
+	MK_KIND_CLUSTER_PEER, /* networking.monokube.io/v1alpha1, as the next three */
 	MK_KIND_PUBLISHED_CLUSTER,
 	MK_KIND_PUBLISHED_NODE,
+	MK_KIND_PUBLISHED_SERVICE,
+	MK_KIND_SERVICE_IMPORT, /* multicluster.x-k8s.io/v1beta1, as the next one; or v1alpha1 */
+	MK_KIND_SERVICE_EXPORT,
 	MK_KIND_COUNT
 };
 
@@ -84,6 +91,8 @@ struct mk_service_object {
 	uint32_t affinity_timeout_s;
 	uint16_t health_check_port; /* healthCheckNodePort; 0: none, or unused by type or policy */
 	bool excluded; /* excluded by a label: another proxy's, or headless */
+	bool imported; /* it is a ServiceImport, and @name ends with MK_CLUSTERSET_SUFFIX */
+	bool external_name; /* type ExternalName, without addresses: an export of it is not valid */
 	char *passed_over; /* unusable addresses, with reasons; NULL: none */
 };
 
@@ -111,7 +120,15 @@ struct mk_service_cidr {
 	struct mk_cidr cidr; /* network address */
 };
 
+#define MK_CLUSTERSET_RANGE "clustersetCidr"
+
 struct mk_model;
+
+/* This cluster as a member of its clusterset. */
+struct mk_clusterset {
+	const char *cluster_name; /* of this cluster; must outlive the model */
+	struct mk_cidr ranges[MK_FAMILIES]; /* of ServiceImports' addresses; AF_UNSPEC: none */
+};
 
 struct mk_model_listener {
 	/* Node @name appeared, changed or vanished. A change of only its condition Ready is not
@@ -143,6 +160,11 @@ struct mk_model_listener {
 	void (*function_pod_changed)(void *ctx, const char *namespace_, const char *name);
 	/* One of the objects of peer.h appeared, changed or vanished. */
 	void (*peers_changed)(void *ctx);
+	/* A ServiceExport appeared, changed or vanished. For a ServiceImport service_changed() is
+	 * called. */
+	void (*export_changed)(void *ctx, const char *namespace_, const char *name);
+	/* A PublishedService appeared, changed or vanished. */
+	void (*externals_changed)(void *ctx);
 	void *ctx;
 };
 
@@ -152,6 +174,10 @@ void mk_model_set_listener(struct mk_model *model, const struct mk_model_listene
 /* Keep the UIDs of Pods only for this node's and for function pods, which saves memory. @name must
  * outlive the model. */
 void mk_model_set_node(struct mk_model *model, const char *name);
+/* Use ServiceImports and ServiceExports. An address outside of @clusterset->ranges is skipped, and
+ * an endpoint of another cluster is on no node of this one. Call it before the first object.
+ * Without it the model uses neither kind. */
+void mk_model_set_clusterset(struct mk_model *model, const struct mk_clusterset *clusterset);
 
 /* Insert or replace the object in @tree, which the caller keeps. Returns 1 without effect for a
  * kind that the model does not use. An invalid object is an error that names kind, namespace/name,
@@ -180,7 +206,8 @@ mk_must_check int mk_model_endpoints(const struct mk_model *model, const char *n
 				     const char *name, sa_family_t family,
 				     const struct mk_endpoint ***endpoints, size_t *count);
 
-/* Get the ranges of @family (AF_UNSPEC: both) of ServiceCIDR objects; the caller frees *@cidrs. */
+/* Get the ranges of @family (AF_UNSPEC: both) of ServiceCIDR objects, and of the clusterset, named
+ * MK_CLUSTERSET_RANGE; the caller frees *@cidrs. */
 mk_must_check int mk_model_service_cidrs(const struct mk_model *model, sa_family_t family,
 					 struct mk_service_cidr **cidrs, size_t *count);
 
@@ -188,6 +215,8 @@ mk_must_check int mk_model_service_cidrs(const struct mk_model *model, sa_family
  * @family. */
 size_t mk_model_count(const struct mk_model *model, enum mk_kind kind);
 size_t mk_model_endpoint_count(const struct mk_model *model, sa_family_t family);
+/* Return the number of endpoints of ServiceImports among these, both families together. */
+size_t mk_model_imported_endpoint_count(const struct mk_model *model);
 /* Return the number of endpoints' addresses that are skipped: not usable, or not of the slice's
  * addressType. */
 size_t mk_model_skipped_count(const struct mk_model *model);

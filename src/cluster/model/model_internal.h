@@ -56,8 +56,11 @@ struct mk_model {
 		policy_objects[MK_KIND_COUNT]; /* of the kinds of policy.h, chain.h and peer.h */
 	struct function_pod *function_pods; /* Pods among these */
 	const char *node_name; /* NULL: all Pods keep their UID */
+	struct mk_clusterset clusterset; /* without name: imports and exports are not used */
+	size_t import_count; /* of @services */
 	struct mk_texts texts;
 	size_t endpoint_counts[MK_FAMILIES]; /* in slices */
+	size_t imported_endpoints; /* of these, in slices of imports */
 	size_t skipped; /* addresses in slices and Endpoints objects */
 	struct mk_model_listener listener;
 };

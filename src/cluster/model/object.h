@@ -35,6 +35,11 @@ void node_release(struct mk_texts *texts, struct mk_node_object *node);
 mk_must_check int service_decode(struct mk_texts *texts, const struct mk_json *tree,
 				 const struct mk_object_id *id, struct mk_service_object *service,
 				 struct mk_error *err);
+/* Decode a ServiceImport as the Service @id->name MK_CLUSTERSET_SUFFIX. */
+mk_must_check int service_import_decode(struct mk_texts *texts, const struct mk_json *tree,
+					const struct mk_object_id *id,
+					const struct mk_clusterset *clusterset,
+					struct mk_service_object *service, struct mk_error *err);
 bool service_equal(const struct mk_service_object *a, const struct mk_service_object *b);
 void service_release(struct mk_texts *texts, struct mk_service_object *service);
 
@@ -44,9 +49,14 @@ mk_must_check int service_cidr_decode(const struct mk_json *tree, struct mk_cidr
 
 /* An EndpointSlice or an Endpoints object. */
 struct mk_endpoint_set {
-	struct mk_texts *texts; /* of all objects; set by the caller of a decode function */
+	/* of the model; set by the caller of a decode function */
+	struct mk_texts *texts;
+	const struct mk_clusterset
+		*clusterset; /* without name: slices of imports have no Service */
 	char *namespace_;
 	char *service; /* NULL: no Service, or not for service proxies */
+	bool imported; /* @service is a ServiceImport */
+	bool remote; /* its endpoints are in another cluster, so on no node of this one */
 	sa_family_t family; /* a slice's addressType; AF_UNSPEC: of an Endpoints object */
 	struct mk_endpoint *endpoints; /* sorted by endpoint_compare() */
 	size_t count;

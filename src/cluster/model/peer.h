@@ -1,36 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cluster/model/peer.h - the objects behind other clusters, of networking.monokube.io/v1alpha1:
- * ClusterPeers, and what these have published, PublishedClusters and PublishedNodes. What an object
- * says is in manifests/CLUSTERS.md. An object that makes no sense is refused as a whole, so its
- * last good version stays in force. */
+ * ClusterPeers, and what these have published, PublishedClusters and PublishedNodes. Also what this
+ * cluster publishes, PublishedServices, and ServiceExports of multicluster.x-k8s.io. Their fields
+ * are in manifests/CLUSTERS.md. An object that makes no sense is refused as a whole, so its last
+ * good version stays in force. */
 #ifndef MK_CLUSTER_MODEL_PEER_H
 #define MK_CLUSTER_MODEL_PEER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/ip.h"
 
-#define MK_PEERS_NAMESPACE "monokube-peers" /* of what peers have published */
-#define MK_CLUSTER_LABEL   "networking.monokube.io/cluster" /* on the same: whose it is */
+#define MK_PEERS_NAMESPACE     "monokube-peers" /* of what peers have published */
+#define MK_PUBLISHED_NAMESPACE "monokube-published" /* of what this cluster publishes */
+#define MK_CLUSTER_LABEL       "networking.monokube.io/cluster" /* on the same: whose it is */
+/* On the same, if a hub has shown it: the hub's name. */
+#define MK_RELAYED_BY_LABEL "networking.monokube.io/relayed-by"
+
+/* On PublishedServices that have external addresses. */
+#define MK_EXTERNAL_LABEL "networking.monokube.io/external"
+
+/* On EndpointSlices: the ServiceImport whose endpoints they have, and their cluster. */
+#define MK_IMPORT_LABEL	       "multicluster.kubernetes.io/service-name"
+#define MK_IMPORT_SOURCE_LABEL "multicluster.kubernetes.io/source-cluster"
+/* On all objects that the leader writes. It removes only objects that have it. */
+#define MK_MANAGED_BY_LABEL "app.kubernetes.io/managed-by"
+#define MK_MANAGED_BY	    "monokube.io"
+/* On copies in MK_PEERS_NAMESPACE: the ClusterPeer at whose API server the leader has read them. */
+#define MK_READ_FROM_LABEL "networking.monokube.io/read-from"
+
+/* Of spec.limits: what one peer may publish. */
+#define MK_PEER_LIMIT_SERVICES	5000
+#define MK_PEER_LIMIT_ENDPOINTS 50000
+#define MK_PEER_LIMIT_NODES	5000
+
+/* What a peer may open here. */
+enum mk_peer_access {
+	MK_PEER_ACCESS_EXPORTS, /* endpoints of exported Services, at their ports */
+	MK_PEER_ACCESS_PODS,
+	MK_PEER_ACCESS_NONE,
+};
+
+/* What counts of a peer whose API server the leader reads. */
+struct mk_peer_limits {
+	uint32_t services, endpoints, nodes;
+};
+
+/* Views of a peer's external addresses. */
+struct mk_peer_externals {
+	struct mk_cidr views[MK_FAMILIES]; /* of spec.externalCidr or else status.externalCidr */
+	bool assigned[MK_FAMILIES]; /* the view is of status.externalCidr */
+};
 
 /* Texts belong to the model. Arrays are by mk_family_index(); AF_UNSPEC: none. */
 struct mk_cluster_peer {
 	const char *name; /* the peer's clusterName, a DNS label */
 	const char *via; /* NULL: by its own nodes */
 	int64_t created_unix_s; /* creationTimestamp; 0: none */
-	struct mk_cidr views[MK_FAMILIES]; /* of spec.podCidr, networks */
-	bool same_view; /* podCidr: Same */
-	bool access_pods; /* access: Pods */
+	struct mk_cidr views[MK_FAMILIES]; /* networks, of spec.podCidr or else status.podCidr */
+	bool assigned[MK_FAMILIES]; /* the view is of status.podCidr */
+	bool lacks_status; /* the leader has written none, or it is lost */
+	bool same_view; /* podCidr: Same; no views then */
+	enum mk_peer_access access;
 	bool relayed; /* relay: true */
+	bool introduces; /* accept: Transit */
 	uint16_t mtu_bytes; /* 0: the overlay's */
+	struct mk_peer_limits limits;
+	struct mk_peer_externals *externals; /* NULL: no view of external addresses */
+	/* Secret of MK_PEERS_NAMESPACE: how the leader reads the peer's API server. NULL: it does
+	 * not, and objects are carried by hand. */
+	const char *secret;
 };
 
 struct mk_published_cluster {
 	const char *name; /* of the cluster */
+	const char *relayed_by; /* the hub that has shown it; NULL: none */
 	uint32_t number; /* 0: computed from the name */
 	struct mk_cidr pod_cidrs[MK_FAMILIES]; /* networks; at least one */
 	bool speaks_wire; /* wireVersions has MK_CLUSTER_WIRE */
+	struct mk_cidr *external_cidrs; /* networks, MK_FAMILIES of them; NULL: none */
 };
 
 struct mk_published_node {
@@ -38,9 +88,34 @@ struct mk_published_node {
 	struct mk_cidr pod_cidrs[MK_FAMILIES];
 	struct mk_ip addresses[MK_FAMILIES]; /* the first of each; at least one */
 	uint16_t port; /* UDP, of its overlay; 0: as this cluster's */
+	bool is_relayed; /* a hub has shown it */
+};
+
+/* An external address, and the endpoint that peers reach by it, which is no pod. */
+struct mk_external {
+	struct mk_ip ip, target; /* of one family */
+	uint16_t port;
+	uint8_t proto; /* IPPROTO_TCP, UDP or SCTP */
+};
+
+/* A PublishedService; only its external addresses are kept. */
+struct mk_published_service {
+	const char *cluster; /* whose it is */
+	struct mk_external *externals;
+	size_t external_count;
+};
+
+/* The Service of this name may be used by other clusters, if it exists and is no ExternalName. */
+struct mk_service_export {
+	const char *namespace_, *name;
+	int64_t created_unix_s; /* creationTimestamp; 0: none */
 };
 
 struct mk_model;
+
+/* Does what a hub has shown of a cluster count? Only while the ClusterPeer of that cluster, @peer,
+ * is reached by this hub. What no hub has shown (NULL) always counts. */
+bool mk_published_counts(const char *relayed_by, const struct mk_cluster_peer *peer);
 
 /* Visit all, nodes only those in MK_PEERS_NAMESPACE, in no particular order. @visit must not
  * change the model. */
@@ -53,5 +128,18 @@ void mk_model_each_published_node(const struct mk_model *model,
 /* Return the PublishedCluster @name of MK_PEERS_NAMESPACE; NULL: there is none. */
 const struct mk_published_cluster *mk_model_published_cluster(const struct mk_model *model,
 							      const char *name);
+
+/* Visit the PublishedServices of @cluster in MK_PUBLISHED_NAMESPACE. */
+void mk_model_each_published_service(const struct mk_model *model, const char *cluster,
+				     void (*visit)(void *ctx,
+						   const struct mk_published_service *service),
+				     void *ctx);
+
+/* NULL: there is none. */
+const struct mk_service_export *mk_model_service_export(const struct mk_model *model,
+							const char *namespace_, const char *name);
+void mk_model_each_service_export(const struct mk_model *model,
+				  void (*visit)(void *ctx, const struct mk_service_export *of),
+				  void *ctx);
 
 #endif

@@ -20,6 +20,8 @@ union policy_object {
 	struct mk_cluster_peer cluster_peer;
 	struct mk_published_cluster published_cluster;
 	struct mk_published_node published_node;
+	struct mk_published_service published_service;
+	struct mk_service_export service_export;
 };
 /* One is in each entry of the model, and most are Pods. */
 _Static_assert(sizeof(union policy_object) == sizeof(struct mk_pod_object), "size of an entry");
@@ -58,6 +60,8 @@ mk_must_check int cluster_peer_decode(struct mk_texts *texts, const struct mk_js
 				      const struct mk_object_id *id, union policy_object *object,
 				      struct mk_error *err);
 bool cluster_peer_equal(const union policy_object *a, const union policy_object *b);
+/* @object follows @former, which may have views that its lost status no longer says. */
+void cluster_peer_keep(const union policy_object *former, union policy_object *object);
 void cluster_peer_release(struct mk_texts *texts, union policy_object *object);
 
 mk_must_check int published_cluster_decode(struct mk_texts *texts, const struct mk_json *tree,
@@ -71,6 +75,18 @@ mk_must_check int published_node_decode(struct mk_texts *texts, const struct mk_
 					struct mk_error *err);
 bool published_node_equal(const union policy_object *a, const union policy_object *b);
 void published_node_release(struct mk_texts *texts, union policy_object *object);
+
+mk_must_check int published_service_decode(struct mk_texts *texts, const struct mk_json *tree,
+					   const struct mk_object_id *id,
+					   union policy_object *object, struct mk_error *err);
+bool published_service_equal(const union policy_object *a, const union policy_object *b);
+void published_service_release(struct mk_texts *texts, union policy_object *object);
+
+mk_must_check int service_export_decode(struct mk_texts *texts, const struct mk_json *tree,
+					const struct mk_object_id *id, union policy_object *object,
+					struct mk_error *err);
+bool service_export_equal(const union policy_object *a, const union policy_object *b);
+void service_export_release(struct mk_texts *texts, union policy_object *object);
 
 /* Return the function that @pod is a replica of, a text of the model; NULL: none. */
 const char *pod_function(const struct mk_pod_object *pod);

@@ -30,6 +30,10 @@ static const struct {
 					published_cluster_release },
 	[MK_KIND_PUBLISHED_NODE] = { published_node_decode, published_node_equal,
 				     published_node_release },
+	[MK_KIND_PUBLISHED_SERVICE] = { published_service_decode, published_service_equal,
+					published_service_release },
+	[MK_KIND_SERVICE_EXPORT] = { service_export_decode, service_export_equal,
+				     service_export_release },
 };
 
 bool model_is_policy_object(enum mk_kind kind)
@@ -120,6 +124,9 @@ static void set_names(enum mk_kind kind, struct policy_entry *entry)
 	} else if (kind == MK_KIND_CHAIN) {
 		object->chain.namespace_ = namespace_;
 		object->chain.name = name;
+	} else if (kind == MK_KIND_SERVICE_EXPORT) {
+		object->service_export.namespace_ = namespace_;
+		object->service_export.name = name;
 	} else if (kind == MK_KIND_CLUSTER_PEER) {
 		object->cluster_peer.name = name;
 	} else if (kind == MK_KIND_PUBLISHED_CLUSTER) {
@@ -161,6 +168,10 @@ static void tell(const struct mk_model *model, enum mk_kind kind, const struct p
 		to->chain_changed(to->ctx, namespace_, name);
 	else if (is_of_peers(kind) && to->peers_changed)
 		to->peers_changed(to->ctx);
+	else if (kind == MK_KIND_SERVICE_EXPORT && to->export_changed)
+		to->export_changed(to->ctx, namespace_, name);
+	else if (kind == MK_KIND_PUBLISHED_SERVICE && to->externals_changed)
+		to->externals_changed(to->ctx);
 }
 
 /* ---- function pods --------------------------------------------------------------------------- */
@@ -267,6 +278,8 @@ int model_apply_policy_object(struct mk_model *model, const struct mk_json *tree
 	ret = kinds[id->kind].decode(&model->texts, tree, id, &object, err);
 	if (ret == 0 && id->kind == MK_KIND_POD)
 		drop_uid(model, &object.pod);
+	if (ret == 0 && !is_new && id->kind == MK_KIND_CLUSTER_PEER)
+		cluster_peer_keep(&entry->object, &object);
 	if (ret == 0 && is_new) {
 		entry = add(model, id);
 		if (!entry)
@@ -410,6 +423,18 @@ void mk_model_each_published_node(const struct mk_model *model,
 			visit(ctx, &entry->object.published_node);
 }
 
+void mk_model_each_published_service(const struct mk_model *model, const char *cluster,
+				     void (*visit)(void *ctx,
+						   const struct mk_published_service *service),
+				     void *ctx)
+{
+	for (const struct policy_entry *entry = NULL;
+	     (entry = after(model, MK_KIND_PUBLISHED_SERVICE, entry));)
+		if (strcmp(entry->key, MK_PUBLISHED_NAMESPACE) == 0 &&
+		    strcmp(entry->object.published_service.cluster, cluster) == 0)
+			visit(ctx, &entry->object.published_service);
+}
+
 const struct mk_published_cluster *mk_model_published_cluster(const struct mk_model *model,
 							      const char *name)
 {
@@ -417,6 +442,23 @@ const struct mk_published_cluster *mk_model_published_cluster(const struct mk_mo
 		find(model, MK_KIND_PUBLISHED_CLUSTER, MK_PEERS_NAMESPACE, name);
 
 	return entry ? &entry->object.published_cluster : NULL;
+}
+
+const struct mk_service_export *mk_model_service_export(const struct mk_model *model,
+							const char *namespace_, const char *name)
+{
+	struct policy_entry *entry = find(model, MK_KIND_SERVICE_EXPORT, namespace_, name);
+
+	return entry ? &entry->object.service_export : NULL;
+}
+
+void mk_model_each_service_export(const struct mk_model *model,
+				  void (*visit)(void *ctx, const struct mk_service_export *of),
+				  void *ctx)
+{
+	for (const struct policy_entry *entry = NULL;
+	     (entry = after(model, MK_KIND_SERVICE_EXPORT, entry));)
+		visit(ctx, &entry->object.service_export);
 }
 
 static struct mk_function_pod view_function(const struct mk_pod_object *pod)

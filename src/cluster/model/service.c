@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "cluster/model/object.h"
 
 #define AFFINITY_DEFAULT_S 10800
@@ -309,26 +311,49 @@ static int decode_selector(struct mk_texts *texts, struct mk_service_object *ser
 	return ret ?: labels_of(texts, &at, NULL, &service->selector, err);
 }
 
+/* Decode the members that Services and ServiceImports share. */
+static int decode_shared(struct mk_texts *texts, struct mk_service_object *service,
+			 const struct mk_json *spec, struct mk_error *err)
+{
+	int ret = decode_ports(texts, service, spec, err);
+
+	ret = ret ?: decode_policy(spec, "internalTrafficPolicy", &service->internal_local, err);
+	return ret < 0 ? ret : decode_affinity(service, spec, err);
+}
+
 static int decode_spec(struct mk_texts *texts, struct mk_service_object *service,
 		       const struct mk_json *tree, struct mk_error *err)
 {
 	struct mk_json spec;
-	bool named = false;
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
-	ret = ret ?: decode_type(service, &spec, &named, err);
-	if (ret < 0 || named) /* ignore the clusterIP that an ExternalName may have */
+	ret = ret ?: decode_type(service, &spec, &service->external_name, err);
+	if (ret < 0 || service->external_name) /* ignore the clusterIP that it may have */
 		return ret;
 	ret = decode_cluster_ips(service, &spec, err);
 	ret = ret ?: decode_external_ips(service, &spec, err);
 	ret = ret ?: decode_load_balancer(service, tree, err);
 	ret = ret ?: decode_source_ranges(service, &spec, err);
-	ret = ret ?: decode_ports(texts, service, &spec, err);
 	ret = ret ?: decode_selector(texts, service, &spec, err);
 	ret = ret ?: decode_policy(&spec, "externalTrafficPolicy", &service->external_local, err);
-	ret = ret ?: decode_policy(&spec, "internalTrafficPolicy", &service->internal_local, err);
 	ret = ret ?: decode_health_check(service, &spec, err);
-	return ret < 0 ? ret : decode_affinity(service, &spec, err);
+	return ret ?: decode_shared(texts, service, &spec, err);
+}
+
+static int set_names(struct mk_service_object *service, const struct mk_object_id *id,
+		     const char *suffix, struct mk_error *err)
+{
+	service->namespace_ = strdup(id->namespace_);
+	if (asprintf(&service->name, "%s%s", id->name, suffix) < 0)
+		service->name = NULL;
+	return service->namespace_ && service->name ? 0 : mk_error_errno(err, ENOMEM, "name");
+}
+
+static bool is_import_name(const char *name)
+{
+	size_t length = strlen(name), suffix = strlen(MK_CLUSTERSET_SUFFIX);
+
+	return length >= suffix && strcmp(name + length - suffix, MK_CLUSTERSET_SUFFIX) == 0;
 }
 
 int service_decode(struct mk_texts *texts, const struct mk_json *tree,
@@ -337,15 +362,76 @@ int service_decode(struct mk_texts *texts, const struct mk_json *tree,
 {
 	int ret = left_out_by_label(tree, &service->excluded, err);
 
+	if (ret == 0 && is_import_name(id->name))
+		return mk_error_set(err, EINVAL,
+				    "metadata.name: '%.64s', expected a name without '.', as "
+				    "'" MK_CLUSTERSET_SUFFIX "' is for ServiceImports",
+				    id->name);
 	ret = ret ?: decode_spec(texts, service, tree, err);
+	return ret ?: set_names(service, id, "", err);
+}
+
+/* ---- imports --------------------------------------------------------------------------------- */
+
+/* Other addresses could take packets from Services and hosts of this cluster. */
+static int take_import_ip(struct mk_service_object *service, const struct mk_json *at,
+			  const struct mk_clusterset *clusterset, struct mk_error *err)
+{
+	char expected[64 + MK_CIDR_STRLEN] = "another family: clustersetCidr has none of it";
+	char text[MK_CIDR_STRLEN];
+	const struct mk_cidr *range;
+	struct mk_error why;
+	struct mk_ip ip;
+	int ret = tree_ip(at, &ip, err);
+
 	if (ret < 0)
 		return ret;
-	service->namespace_ = strdup(id->namespace_);
-	service->name = strdup(id->name);
-	if (!service->namespace_ || !service->name)
-		return mk_error_errno(err, ENOMEM, "name");
-	return 0;
+	range = &clusterset->ranges[mk_family_index(ip.family)];
+	if (range->ip.family != AF_UNSPEC && mk_cidr_contains(range, &ip))
+		return take_cluster_ip(service, at, err);
+	if (range->ip.family != AF_UNSPEC)
+		snprintf(expected, sizeof(expected), "an address of clustersetCidr %s",
+			 mk_cidr_format(range, text));
+	tree_wrong(at, expected, &why);
+	return pass_over(&service->passed_over, &why, err);
 }
+
+static int decode_import_ips(struct mk_service_object *service, const struct mk_json *spec,
+			     const struct mk_clusterset *clusterset, struct mk_error *err)
+{
+	static const char *const types[] = { "ClusterSetIP", "Headless" };
+	struct mk_json list, at;
+	size_t type = 0;
+	int ret = tree_word(spec, "type", types, 2, "ClusterSetIP or Headless", &type, err);
+
+	ret = ret ?: tree_list(spec, "ips", MK_FAMILIES, &list, err);
+	if (type == 1) /* its pods are used by their addresses */
+		return ret;
+	for (size_t i = 0; ret == 0 && i < tree_length(&list); i++) {
+		ret = tree_item(&list, i, json_type_string, &at, err);
+		ret = ret ?: take_import_ip(service, &at, clusterset, err);
+	}
+	return ret;
+}
+
+int service_import_decode(struct mk_texts *texts, const struct mk_json *tree,
+			  const struct mk_object_id *id, const struct mk_clusterset *clusterset,
+			  struct mk_service_object *service, struct mk_error *err)
+{
+	struct mk_json spec;
+	int ret = left_out_by_label(tree, &service->excluded, err);
+
+	service->imported = true;
+	if (ret == 0 && !mk_is_dns_label(id->name))
+		return mk_error_set(err, EINVAL, "metadata.name: '%.64s', expected " MK_DNS_LABEL,
+				    id->name);
+	ret = ret ?: tree_member(tree, "spec", json_type_object, &spec, err);
+	ret = ret ?: decode_import_ips(service, &spec, clusterset, err);
+	ret = ret ?: decode_shared(texts, service, &spec, err);
+	return ret ?: set_names(service, id, MK_CLUSTERSET_SUFFIX, err);
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
 
 static bool ports_equal(const struct mk_service_object *a, const struct mk_service_object *b)
 {
@@ -376,7 +462,7 @@ bool service_equal(const struct mk_service_object *a, const struct mk_service_ob
 	       a->external_local == b->external_local && a->internal_local == b->internal_local &&
 	       a->client_ip_affinity == b->client_ip_affinity &&
 	       a->affinity_timeout_s == b->affinity_timeout_s && a->excluded == b->excluded &&
-	       a->health_check_port == b->health_check_port;
+	       a->external_name == b->external_name && a->health_check_port == b->health_check_port;
 }
 
 void service_release(struct mk_texts *texts, struct mk_service_object *service)

@@ -69,6 +69,15 @@ static void well(struct mk_reflector *reflector)
 	reflector->complaint[0] = '\0';
 	reflector->rejected = 0;
 	reflector->missing = 0;
+	if (reflector->sink.answered)
+		reflector->sink.answered(reflector->sink.ctx, reflector->resource, NULL, NULL);
+}
+
+static void report_failure(const struct mk_reflector *reflector,
+			   const struct mk_http_result *result, const char *text)
+{
+	if (reflector->sink.answered)
+		reflector->sink.answered(reflector->sink.ctx, reflector->resource, result, text);
 }
 
 /* The watch works. A list is no proof of that: a server may answer each watch with 410. */
@@ -179,6 +188,21 @@ static void on_stream_refused(struct mk_reflector *reflector, const char *why)
 	ask_after(reflector, 0);
 }
 
+/* Objects can be read in each version that the server has. Returns whether one is left to try. */
+static bool try_other_version(struct mk_reflector *reflector, int status)
+{
+	if (!reflector->resource->older_path || status != 404 || reflector->other_missing) {
+		reflector->other_missing = false;
+		return false;
+	}
+	reflector->other_missing = true;
+	reflector->older_version = !reflector->older_version;
+	reflector->missing = 0;
+	begin_list(reflector);
+	ask_after(reflector, 0);
+	return true;
+}
+
 /* The CRD was deleted, and its objects with it. */
 static void on_vanished(struct mk_reflector *reflector, const char *why)
 {
@@ -251,9 +275,11 @@ static void on_status(struct mk_reflector *reflector, int status, const char *me
 	if (status == 410) {
 		on_gone(reflector, message);
 	} else if (has_vanished(reflector, status)) {
-		on_vanished(reflector, message);
+		if (!try_other_version(reflector, status))
+			on_vanished(reflector, message);
 	} else if (is_absent(reflector, status)) {
-		on_absent(reflector, message);
+		if (!try_other_version(reflector, status))
+			on_absent(reflector, message);
 	} else if (is_forbidden(reflector, status)) {
 		on_forbidden(reflector, message);
 	} else if (refuses_field(reflector, status, message)) {
@@ -348,12 +374,14 @@ static void request_done(void *ctx, const struct mk_http_result *result)
 
 	reflector->transfer = NULL;
 	if (result->failure < 0 && (result->status == 200 || result->status == 0)) {
+		report_failure(reflector, result, result->error.text);
 		on_failure(reflector, result);
 	} else if (result->status == 200) {
 		on_success(reflector);
 	} else {
 		status_message(reflector, message, sizeof(message));
 		snprintf(text, sizeof(text), "HTTP status %d: %s", result->status, message);
+		report_failure(reflector, result, text);
 		on_status(reflector, result->status, text, result->retry_after_s);
 	}
 }
@@ -383,7 +411,8 @@ static void choose(struct mk_reflector *reflector, struct mk_query *query)
 	}
 	if (reflector->stream_refused && now - reflector->stream_refused_ms > STREAM_AGAIN_MS)
 		reflector->stream_refused = false;
-	*query = (struct mk_query){ .timeout_s = watch_seconds(reflector) };
+	*query = (struct mk_query){ .timeout_s = watch_seconds(reflector),
+				    .older = reflector->older_version };
 	if (*reflector->version) {
 		query->mode = MK_QUERY_WATCH;
 		query->resource_version = reflector->version;

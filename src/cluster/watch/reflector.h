@@ -30,6 +30,10 @@ struct mk_reflector_sink {
 	/* The server does not have this optional resource, or denies access without a remedy. It
 	 * is asked for again, rarely. */
 	void (*absent)(void *ctx, const struct mk_resource *resource);
+	/* The server answers as it should (NULL), or a request has failed: @text says why, and
+	 * @result, with its status. May be NULL. Not called within libcurl if it failed. */
+	void (*answered)(void *ctx, const struct mk_resource *resource,
+			 const struct mk_http_result *result, const char *text);
 	void *ctx;
 };
 
@@ -64,6 +68,9 @@ bool mk_reflector_has_listed(const struct mk_reflector *reflector);
  * not one. */
 bool mk_reflector_has(const struct mk_reflector *reflector, const char *namespace_,
 		      const char *name, uint64_t *version);
+
+/* Does it read the resource's older_path, because the server lacks the other one? */
+bool mk_reflector_reads_older(const struct mk_reflector *reflector);
 
 /* Was the last complete list a streaming one? */
 bool mk_reflector_has_streamed(const struct mk_reflector *reflector);

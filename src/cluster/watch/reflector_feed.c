@@ -103,20 +103,12 @@ static const char *metadata_text(json_object *tree, const char *key)
 	return json_object_get_string(value);
 }
 
-static const char *text_of(json_object *tree, const char *key)
-{
-	json_object *value = NULL;
-
-	json_object_object_get_ex(tree, key, &value);
-	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
-}
-
 /* Check that the answer is the list. A proxy may answer 200 with its own object; used as a list, it
  * would remove everything. Servers before 1.27 write an empty list as null. */
 static int check_list(const struct mk_reflector *reflector, json_object *tree, struct mk_error *err)
 {
 	const struct mk_resource *resource = reflector->resource;
-	const char *kind = text_of(tree, "kind"), *version = text_of(tree, "apiVersion");
+	const char *kind = mk_json_text(tree, "kind"), *version = mk_json_text(tree, "apiVersion");
 	size_t length = strlen(resource->kind);
 	json_object *items;
 
@@ -125,7 +117,7 @@ static int check_list(const struct mk_reflector *reflector, json_object *tree, s
 		return mk_error_set(err, EPROTO,
 				    "the answer is a '%.64s %.64s', expected a '%s %sList': %.256s",
 				    version, kind, resource->api_version, resource->kind,
-				    text_of(tree, "message"));
+				    mk_json_text(tree, "message"));
 	if (!json_object_object_get_ex(tree, "items", &items) ||
 	    (items && !json_object_is_type(items, json_type_array)))
 		return mk_error_set(err, EPROTO, "the list has no items");
@@ -317,6 +309,7 @@ void reflector_complete(struct mk_reflector *reflector, const char *version)
 	reflector->whole_list = false;
 	reflector->rejected = 0;
 	reflector->missing = 0;
+	reflector->other_missing = false;
 	reflector->absent = false;
 	reflector->unproved = true;
 	if (reflector->mode == MK_QUERY_STREAM) {

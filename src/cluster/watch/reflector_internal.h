@@ -42,6 +42,8 @@ struct mk_reflector {
 	bool whole_list; /* use one page: paging took longer than the server keeps history */
 	bool listed_once;
 	bool absent; /* the server does not have it, or denies access; this is logged */
+	bool older_version; /* read older_path, as the server lacks the other one */
+	bool other_missing; /* the server lacks the version read before; then this one was tried */
 	bool older_selector; /* the server does not know a field of the selector */
 	unsigned int missing; /* consecutive answers that the server does not have it */
 	bool quiet; /* no change since the watch was renewed */

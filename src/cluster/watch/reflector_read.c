@@ -39,6 +39,11 @@ bool mk_reflector_has(const struct mk_reflector *reflector, const char *namespac
 	return seen_find(reflector->seen, &head, version);
 }
 
+bool mk_reflector_reads_older(const struct mk_reflector *reflector)
+{
+	return reflector->older_version;
+}
+
 bool mk_reflector_has_streamed(const struct mk_reflector *reflector)
 {
 	return reflector->listed_once && !reflector->stream_refused;

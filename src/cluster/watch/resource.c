@@ -37,10 +37,22 @@ static const char *const unused_of_policies[] = { "metadata.managedFields", "met
 /* The status is compared with the one that it should be. */
 static const char *const unused_of_chains[] = { "metadata.managedFields", "metadata.annotations",
 						"metadata.labels", NULL };
-static const char *const unused_of_peers[] = { "metadata.managedFields", "metadata.annotations",
-					       "metadata.labels", "status", NULL };
+/* Agents read the view from the status. */
+static const char *const unused_of_peers[] = { "metadata.managedFields",
+					       "metadata.annotations",
+					       "metadata.labels",
+					       "status.conditions",
+					       "status.nodes",
+					       "status.remotePodCidr",
+					       "status.remoteExternalCidr",
+					       NULL };
 static const char *const unused_of_published[] = { "metadata.managedFields", "metadata.annotations",
 						   "status", NULL };
+static const char *const unused_of_imports[] = { "metadata.managedFields", "metadata.annotations",
+						 "metadata.ownerReferences", "status", NULL };
+static const char *const unused_of_exports[] = {
+	"metadata.managedFields", "metadata.annotations", "metadata.labels", "spec", "status", NULL
+};
 static const char *const kept_of_namespaces[] = {
 	"apiVersion",	     "kind",	"metadata.resourceVersion",
 	"metadata.continue", "items",	"code",
@@ -71,7 +83,9 @@ static const char *const kept_of_function_pods[] = {
 #define RUNNING "status.podIP!=,status.phase!=Succeeded,status.phase!=Failed"
 #define REMEDY	"apply monokube's manifest again, its ClusterRole allows it"
 
+#define OF_MCS	 "/apis/multicluster.x-k8s.io/"
 #define OF_PEERS "/apis/networking.monokube.io/v1alpha1/namespaces/" MK_PEERS_NAMESPACE "/"
+#define OF_OWN	 "/apis/networking.monokube.io/v1alpha1/namespaces/" MK_PUBLISHED_NAMESPACE "/"
 
 static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
 	[MK_RESOURCE_NODES] = {
@@ -220,6 +234,40 @@ static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
 		.custom = true,
 		.unused = unused_of_published,
 	},
+	[MK_RESOURCE_EXTERNALS] = {
+		.name = "PublishedServices with external addresses",
+		.api_version = "networking.monokube.io/v1alpha1",
+		.kind = "PublishedService",
+		.path = OF_OWN "publishedservices",
+		.label_selector = MK_EXTERNAL_LABEL,
+		.model_kind = MK_KIND_PUBLISHED_SERVICE,
+		.optional = true,
+		.custom = true,
+		.unused = unused_of_published,
+	},
+	[MK_RESOURCE_SERVICE_IMPORTS] = {
+		.name = "ServiceImports",
+		.api_version = "multicluster.x-k8s.io/v1beta1",
+		.kind = "ServiceImport",
+		.path = OF_MCS "v1beta1/serviceimports",
+		.older_path = OF_MCS "v1alpha1/serviceimports",
+		.label_selector = FOR_SERVICE_PROXIES,
+		.model_kind = MK_KIND_SERVICE_IMPORT,
+		.optional = true,
+		.custom = true,
+		.unused = unused_of_imports,
+	},
+	[MK_RESOURCE_SERVICE_EXPORTS] = {
+		.name = "ServiceExports",
+		.api_version = "multicluster.x-k8s.io/v1beta1",
+		.kind = "ServiceExport",
+		.path = OF_MCS "v1beta1/serviceexports",
+		.older_path = OF_MCS "v1alpha1/serviceexports",
+		.model_kind = MK_KIND_SERVICE_EXPORT,
+		.optional = true,
+		.custom = true,
+		.unused = unused_of_exports,
+	},
 };
 
 const struct mk_resource *mk_resource(enum mk_resource_id id)
@@ -287,7 +335,7 @@ char *resource_target(const struct mk_resource *resource, const struct mk_query 
 
 	if (!out)
 		return NULL;
-	fputs(resource->path, out);
+	fputs(query->older ? resource->older_path : resource->path, out);
 	put_query(out, resource, query);
 	if (fclose(out) != 0) {
 		free(target);

@@ -26,6 +26,9 @@ enum mk_resource_id {
 	MK_RESOURCE_CLUSTER_PEERS,
 	MK_RESOURCE_PUBLISHED_CLUSTERS,
 	MK_RESOURCE_PUBLISHED_NODES,
+	MK_RESOURCE_EXTERNALS, /* own PublishedServices with external addresses */
+	MK_RESOURCE_SERVICE_IMPORTS,
+	MK_RESOURCE_SERVICE_EXPORTS,
 	MK_RESOURCE_COUNT
 };
 
@@ -33,6 +36,7 @@ struct mk_resource {
 	const char *name; /* for messages */
 	const char *api_version, *kind;
 	const char *path; /* of the collection, in all namespaces or in the one that counts */
+	const char *older_path; /* of an older version, if the server lacks @path; NULL: none */
 	const char *label_selector; /* NULL: all */
 	const char *field_selector; /* NULL: all */
 	const char *older_field_selector; /* for a server that does not know all those fields */
@@ -55,6 +59,7 @@ enum mk_query_mode {
 
 struct mk_query {
 	enum mk_query_mode mode;
+	bool older; /* of older_path */
 	unsigned int limit; /* LIST: objects per page; 0: all */
 	const char *continue_; /* LIST: NULL for the first page */
 	const char *resource_version; /* WATCH */

@@ -9,15 +9,15 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-enum { CLUSTERS, NODES, CARRIERS, COUNTERS, SETS };
+enum { CLUSTERS, NODES, CARRIERS, EXPORTS, COUNTERS, SETS };
 
 /* An entry of any of the tables. Counters have no value here. */
 struct entry {
-	uint8_t key[16];
+	uint8_t key[20];
 	uint8_t value[64];
 };
 _Static_assert(sizeof(struct mk_cluster) <= sizeof(((struct entry *)0)->value), "it fits");
-_Static_assert(sizeof(struct mk_far_addr) <= sizeof(((struct entry *)0)->key), "it fits");
+_Static_assert(sizeof(struct mk_export) <= sizeof(((struct entry *)0)->key), "it fits");
 
 /* A table as last read or written, or as it should be. */
 struct set {
@@ -41,9 +41,8 @@ struct applying {
 static const struct mk_table *table_of(const struct mk_clusters_sync *sync, int set)
 {
 	const struct mk_table *const tables[SETS] = {
-		[CLUSTERS] = &sync->tables->clusters,
-		[NODES] = &sync->tables->nodes,
-		[CARRIERS] = &sync->tables->carriers,
+		[CLUSTERS] = &sync->tables->clusters, [NODES] = &sync->tables->nodes,
+		[CARRIERS] = &sync->tables->carriers, [EXPORTS] = &sync->tables->exports,
 		[COUNTERS] = &sync->tables->counters,
 	};
 
@@ -206,11 +205,14 @@ static int want(struct set *wanted, const struct mk_clusters_rows *rows, struct 
 {
 	int ret = 0;
 
-	for (size_t i = 0; ret == 0 && i < rows->cluster_count; i++)
-		ret = add(&wanted[CLUSTERS], &rows->clusters[i].number, sizeof(uint32_t),
-			  &rows->clusters[i].row, sizeof(rows->clusters[i].row), err)
-			      ?: add(&wanted[COUNTERS], &rows->clusters[i].number, sizeof(uint32_t),
-				     NULL, 0, err);
+	for (size_t i = 0; ret == 0 && i < rows->cluster_count; i++) {
+		const struct mk_clusters_cluster *of = &rows->clusters[i];
+
+		ret = add(&wanted[CLUSTERS], &of->number, sizeof(uint32_t), &of->row,
+			  sizeof(of->row), err);
+		if (ret == 0 && !(of->number & MK_CLUSTER_EXTERNAL))
+			ret = add(&wanted[COUNTERS], &of->number, sizeof(uint32_t), NULL, 0, err);
+	}
 	for (size_t i = 0; ret == 0 && i < rows->node_count; i++)
 		ret = add(&wanted[NODES], &rows->nodes[i].key, sizeof(rows->nodes[i].key),
 			  &rows->nodes[i].hop, sizeof(rows->nodes[i].hop), err);
@@ -311,6 +313,14 @@ static int write_all(const struct applying *apply)
 	return ret ?: delete_if(apply, COUNTERS, is_unwanted);
 }
 
+/* The table has the wanted entries of @set now. */
+static void adopt(struct applying *apply, int set)
+{
+	free(apply->sync->sets[set].of);
+	apply->sync->sets[set] = apply->wanted[set];
+	apply->wanted[set] = (struct set){ 0 };
+}
+
 int mk_clusters_sync_apply(struct mk_clusters_sync *sync, const struct mk_clusters_rows *rows,
 			   struct mk_clusters_counts *counts, struct mk_error *err)
 {
@@ -322,14 +332,50 @@ int mk_clusters_sync_apply(struct mk_clusters_sync *sync, const struct mk_cluste
 		sync->is_known = false;
 		ret = write_all(&apply);
 	}
-	if (ret < 0) {
-		release(apply.wanted);
-		return ret;
+	if (ret == 0) {
+		for (int i = 0; i < SETS; i++)
+			if (i != EXPORTS)
+				adopt(&apply, i);
+		sync->is_known = true;
 	}
-	release(sync->sets);
-	memcpy(sync->sets, apply.wanted, sizeof(apply.wanted));
-	sync->is_known = true;
-	return 0;
+	release(apply.wanted);
+	return ret < 0 ? ret : 0;
+}
+
+/* Returns how many rows do not fit. */
+static size_t unite(struct set *set)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < set->count; i++)
+		if (i == 0 || compare(&set->of[kept - 1], &set->of[i]) != 0)
+			set->of[kept++] = set->of[i];
+	set->count = kept < MK_EXPORTS ? kept : MK_EXPORTS;
+	return kept - set->count;
+}
+
+int mk_clusters_sync_exports(struct mk_clusters_sync *sync, const struct mk_clusters_export *rows,
+			     size_t count, struct mk_clusters_counts *counts, struct mk_error *err)
+{
+	struct applying apply = { .sync = sync, .counts = counts, .err = err };
+	struct set *wanted = &apply.wanted[EXPORTS];
+	int ret = sync->is_known ? 0 : read_again(sync, err);
+
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		ret = add(wanted, &rows[i].key, sizeof(rows[i].key), &rows[i].target,
+			  sizeof(rows[i].target), err);
+	if (ret == 0) {
+		sort(wanted);
+		counts->left_out += unite(wanted);
+		sync->is_known = false;
+		ret = delete_if(&apply, EXPORTS, is_unwanted) ?: put(&apply, EXPORTS);
+	}
+	if (ret == 0) {
+		adopt(&apply, EXPORTS);
+		sync->is_known = true;
+	}
+	release(apply.wanted);
+	return ret < 0 ? ret : 0;
 }
 
 /* ---- reading back ---------------------------------------------------------------------------- */

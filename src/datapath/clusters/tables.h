@@ -21,7 +21,7 @@
 #include "datapath/maps/table.h"
 
 struct mk_clusters_tables {
-	struct mk_table clusters, nodes, carriers, counters;
+	struct mk_table clusters, nodes, carriers, counters, exports;
 };
 
 struct mk_clusters_sync;
@@ -36,6 +36,7 @@ bool mk_clusters_sync_is_empty(const struct mk_clusters_sync *sync);
 
 struct mk_clusters_counts {
 	unsigned int put, deleted; /* entries written and removed, all tables together */
+	size_t left_out; /* exports for which map exports has no room */
 };
 
 /* Write what differs from @rows, whose family is that of the tables. After an error, call again:
@@ -43,6 +44,13 @@ struct mk_clusters_counts {
 mk_must_check int mk_clusters_sync_apply(struct mk_clusters_sync *sync,
 					 const struct mk_clusters_rows *rows,
 					 struct mk_clusters_counts *counts, struct mk_error *err);
+/* Write what differs in map exports from @rows, in any order. If two have one key, one of them
+ * counts. Entries that are gone are removed first. No other table changes, and
+ * mk_clusters_sync_apply() does not change this one. If there are more than MK_EXPORTS rows, those
+ * with the lowest addresses are written. After an error, call again. Adds to @counts. */
+mk_must_check int mk_clusters_sync_exports(struct mk_clusters_sync *sync,
+					   const struct mk_clusters_export *rows, size_t count,
+					   struct mk_clusters_counts *counts, struct mk_error *err);
 /* Read all tables again. Returns how many entries other processes have removed or changed: the next
  * apply restores them. */
 mk_must_check int mk_clusters_sync_audit(struct mk_clusters_sync *sync, struct mk_error *err);

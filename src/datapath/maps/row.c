@@ -61,6 +61,7 @@ static const struct cut sfc_replica[] = { ADDRESS(mk_sfc_replica, addr),
 					  PADDING(mk_sfc_replica, pad, 4) };
 static const struct cut cluster[] = { ADDRESS(mk_cluster, home), ADDRESS(mk_cluster, view),
 				      ADDRESS(mk_cluster, mask) };
+static const struct cut export[] = { ADDRESS(mk_export, addr) };
 static const struct cut monitor_settings[] = { ADDRESS(mk_monitor_settings, addr),
 					       PADDING(mk_monitor_settings, pad, 4) };
 static const struct cut drop_event[] = { TUPLE(mk_drop_event, tuple),
@@ -121,6 +122,7 @@ static const struct map_form key_forms[] = {
 	{ "policy_identities", FORM(address, mk_addr, 4) },
 	{ "policy_blocks", FORM(block_key, mk_policy_block_key, 16) },
 	{ "sfc_end_flow", FORM(tuple, mk_tuple, 16) },
+	{ "exports", FORM(export, mk_export, 8) },
 };
 
 static const struct map_form value_forms[] = {
@@ -135,6 +137,7 @@ static const struct map_form value_forms[] = {
 	{ "host_ports", FORM(host_port, mk_host_port, 12) },
 	{ "pod_policies", FORM(pod_policy, mk_pod_policy, 32) },
 	{ "policy_identities", FORM(identity, mk_policy_identity, 16) },
+	{ "exports", FORM(address, mk_addr, 4) },
 	{ "uplinks", FORM(uplink, mk_uplink, 16) },
 	{ "links", FORM(links, mk_links, 284) },
 	{ "way", FORM(way, mk_way, 16) },

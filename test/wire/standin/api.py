@@ -12,7 +12,7 @@ import time
 from . import dump, merge, openapi, recordings, schema
 from .selector import matcher
 from .store import RESOURCES, Status
-from .versions import as_asked
+from .versions import OLDER, as_asked
 from .wire import Cut, EndEarly
 
 GZIP_FROM = 128 * 1024  # bytes; as the real server has it
@@ -126,9 +126,11 @@ class Api:
         self.store, self.tokens, self.bookmark_s, self.streaming = store, set(tokens), bookmark_s, streaming
         self.marker = True  # a streaming list ends with its bookmark
         self.missing = set()  # API groups and resources this server does not have
+        self.versions = {}  # of API groups, other than that of RESOURCES
         self.faults = []  # {"match": {...}, "times": N, ...}
         self.log = []
         self.connections = set()
+        self.applies = True  # it has server-side apply
         self.clock_s = 0  # by how much its clock is ahead
 
     # ---- one request
@@ -185,7 +187,7 @@ class Api:
             await exchange.answer(200, document)
             return
         m = COLLECTION.match(exchange.path)
-        if m and (m["group"] or "") in self.missing:
+        if m and ((m["group"] or "") in self.missing or not self.has_version(m["group"] or "", m["version"])):
             m = None
         resource = m and m["plural"] not in self.missing and self.store.resource(m["group"] or "", m["plural"])
         if not m or (m["group"] and not any(r[0] == m["group"] for r in RESOURCES)):
@@ -196,6 +198,12 @@ class Api:
             await self.read_many(exchange, resource, m["namespace"] or "")
         else:
             await self.one(exchange, resource, m["namespace"] or "", m["name"], m["part"])
+
+    def has_version(self, group, version):
+        of_table = [r[1] for r in RESOURCES if r[0] == group]
+        if f"/apis/{group}/{version}/" == OLDER:
+            return True
+        return self.versions[group] == version if group in self.versions else not group or not of_table or version in of_table
 
     async def read_many(self, exchange, resource, namespace):
         if exchange.query.get("watch") in ("1", "true"):
@@ -274,7 +282,8 @@ class Api:
         elif method == "PATCH" and name:
             await self.patch(exchange, resource, namespace, name, part)
         elif method == "DELETE" and name:
-            gone = await store.delete(resource, namespace, name)
+            options = json.loads(exchange.body or b"{}")
+            gone = await store.delete(resource, namespace, name, options.get("preconditions", {}).get("uid"))
             await exchange.answer(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
                                         "details": {"name": name, "kind": resource.plural, "uid": gone["metadata"]["uid"]}})
         else:
@@ -282,15 +291,27 @@ class Api:
 
     async def patch(self, exchange, resource, namespace, name, part):
         kind = exchange.headers.get("content-type", "").partition(";")[0]
-        if kind not in merge.BY_TYPE:
+        if kind not in merge.BY_TYPE or (kind == "application/apply-patch+yaml" and not self.applies):
             raise Status(415, "UnsupportedMediaType", "the body of the request was in an unknown format: " + kind)
         patch = self.body(exchange)
         expected = (patch.get("metadata") or {}).get("resourceVersion")
-        if kind == "application/apply-patch+yaml" and (namespace, name) not in resource.objects:
-            await exchange.answer(201, await self.store.create(resource, namespace, patch))
+        applies = kind == "application/apply-patch+yaml"
+        if applies and rb"\/" in exchange.body:  # Kubernetes 1.20 reads it as YAML 1.1
+            raise Status(400, "BadRequest", "error decoding YAML: error converting YAML to JSON: yaml: found unknown escape character")
+        if applies:
+            key = (resource.title, namespace, name, part, exchange.query.get("fieldManager"))
+            former, self.store.applied[key] = self.store.applied.get(key), patch
+        if applies and (namespace, name) not in resource.objects and not part:
+            created = merge.own(copy.deepcopy(patch), exchange.query.get("fieldManager"), patch)
+            await exchange.answer(201, await self.store.create(resource, namespace, created))
             return
         before = self.store.get(resource, namespace, name)
-        after = merge.BY_TYPE[kind](copy.deepcopy(before), patch)
+        after = copy.deepcopy(before)
+        if applies and former:
+            after = merge.without(after, former, patch)
+        after = merge.BY_TYPE[kind](after, patch)
+        if applies and not part:
+            merge.own(after, exchange.query.get("fieldManager"), patch)
         await exchange.answer(200, await self.store.replace(resource, namespace, name, after, expected, part))
 
     # ---- faults
@@ -368,7 +389,9 @@ class Api:
             self.streaming = body.get("streaming", self.streaming)
             self.marker = body.get("marker", self.marker)
             self.missing = set(body.get("missing", self.missing))
+            self.versions = body.get("versions", self.versions)
             self.bookmark_s = body.get("bookmark_s", self.bookmark_s)
+            self.applies = body.get("applies", self.applies)
             self.clock_s = body.get("clock_s", self.clock_s)
         else:
             raise Status(404, "NotFound", "no such control: " + what)

@@ -87,6 +87,27 @@ def apply(target, patch):
     return result
 
 
+def without(target, former, patch):
+    """@target without the members that a manager has applied before, and applies no longer."""
+    for key, value in former.items():
+        if key not in patch:
+            target.pop(key, None)
+        elif isinstance(value, dict) and isinstance(patch[key], dict) and isinstance(target.get(key), dict):
+            without(target[key], value, patch[key])
+    return target
+
+
+def own(target, manager, patch):
+    """@target with the fields that @manager has applied. So an apply with other fields changes an object, whatever their values are."""
+    def fields(value):
+        return {"f:" + key: fields(member) for key, member in value.items()} if isinstance(value, dict) else {}
+
+    meta = target.setdefault("metadata", {})
+    others = [entry for entry in meta.get("managedFields", []) if entry["manager"] != manager]
+    meta["managedFields"] = others + [{"manager": manager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields(patch)}]
+    return target
+
+
 BY_TYPE = {
     "application/merge-patch+json": merge,
     "application/strategic-merge-patch+json": strategic,

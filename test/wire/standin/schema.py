@@ -7,7 +7,7 @@ import re
 
 import yaml
 
-MANIFESTS = [os.path.join(os.path.dirname(__file__), "../../../manifests", name) for name in ("chains.yaml", "multicluster.yaml")]
+MANIFESTS = [os.path.join(os.path.dirname(__file__), "../../../manifests", name) for name in ("chains.yaml", "multicluster.yaml", "mcs.yaml")]
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
 
 

@@ -55,10 +55,15 @@ RESOURCES = [
     ("networking.monokube.io", "v1alpha1", "clusterpeers", "ClusterPeer", False, []),
     ("networking.monokube.io", "v1alpha1", "publishedclusters", "PublishedCluster", True, []),
     ("networking.monokube.io", "v1alpha1", "publishednodes", "PublishedNode", True, []),
+    ("networking.monokube.io", "v1alpha1", "publishedservices", "PublishedService", True, []),
+    ("multicluster.x-k8s.io", "v1beta1", "serviceexports", "ServiceExport", True, ["svcex"]),
+    ("multicluster.x-k8s.io", "v1beta1", "serviceimports", "ServiceImport", True, ["svcim"]),
+    ("coordination.k8s.io", "v1", "leases", "Lease", True, []),
     # not for the agent: Events as kube-proxy sends them (the real server keeps both kinds as one), and
     # the resources of manifests/
     ("events.k8s.io", "v1", "events", "Event", True, ["ev"]),
     ("", "v1", "configmaps", "ConfigMap", True, ["cm"]),
+    ("", "v1", "secrets", "Secret", True, []),
     ("", "v1", "serviceaccounts", "ServiceAccount", True, ["sa"]),
     ("apps", "v1", "daemonsets", "DaemonSet", True, ["ds"]),
     ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, ["crd"]),
@@ -78,6 +83,7 @@ class Store:
         self.version = 0
         self.resources = {(r[0], r[2]): Resource(*r) for r in RESOURCES}
         self.snapshots = {}  # resourceVersion -> objects, for lists in pages
+        self.applied = {}  # (resource, namespace, name, part, manager) -> what was applied last
 
     def resource(self, group, plural):
         return self.resources.get((group, plural))
@@ -148,7 +154,7 @@ class Store:
                          details={"name": name, "group": resource.group, "kind": resource.plural})
         meta.update(uid=str(uuid.uuid4()), resourceVersion=str(self.next_version()), creationTimestamp=now())
         obj["apiVersion"] = resource.api_version
-        if "monokube" in resource.group:
+        if resource.group.startswith(("networking.monokube", "multicluster")):
             meta["generation"] = 1
             obj.pop("status", None)
         self.default(resource, obj)
@@ -181,14 +187,17 @@ class Store:
         if obj == before:
             return before
         if "generation" in before["metadata"]:
-            obj["metadata"]["generation"] = before["metadata"]["generation"] + (obj["spec"] != before["spec"])
+            obj["metadata"]["generation"] = before["metadata"]["generation"] + (obj.get("spec") != before.get("spec"))
         obj["metadata"]["resourceVersion"] = str(self.next_version())
         resource.objects[(namespace if resource.namespaced else "", name)] = obj
         await self._record(resource, before, obj)
         return obj
 
-    async def delete(self, resource, namespace, name):
+    async def delete(self, resource, namespace, name, uid=None):
         before = self.get(resource, namespace, name)
+        if uid and uid != before["metadata"]["uid"]:
+            raise Status(409, "Conflict", 'Operation cannot be fulfilled on %s "%s": the UID in the precondition (%s) does '
+                         "not match the UID in record (%s)" % (resource.title, name, uid, before["metadata"]["uid"]))
         del resource.objects[(namespace if resource.namespaced else "", name)]
         last = copy.deepcopy(before)
         last["metadata"]["resourceVersion"] = str(self.next_version())
@@ -242,7 +251,7 @@ class Store:
             spec["clusterIP"] = self.free_address()
         if spec.get("clusterIP"):
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
-            spec.setdefault("ipFamilies", ["IPv4"])
+            spec.setdefault("ipFamilies", ["IPv6" if ":" in spec["clusterIP"] else "IPv4"])
             spec.setdefault("ipFamilyPolicy", "SingleStack")
         if spec["type"] in ("NodePort", "LoadBalancer"):
             spec.setdefault("externalTrafficPolicy", "Cluster")

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/clusters/probe.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "monokube/clusters.h"
+#include "base/cleanup.h"
+#include "base/time.h"
+
+#define ANSWERS_MAX 8192 /* per second and family: twice as many as there are probes */
+_Static_assert(ANSWERS_MAX >= 2 * MK_CLUSTERS * MK_PROBES_NODES, "all answers are read");
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+/* The kernel notes when an answer comes, so it may wait for the agent. */
+static int open_socket(sa_family_t family)
+{
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const int on = 1;
+
+	if (fd < 0)
+		return -1;
+	if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static socklen_t address_of(const struct mk_ip *ip, struct sockaddr_storage *storage)
+{
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)storage;
+	struct sockaddr_in *four = (struct sockaddr_in *)storage;
+
+	*storage = (struct sockaddr_storage){ .ss_family = ip->family };
+	if (ip->family == AF_INET6) {
+		six->sin6_port = htons(MK_PROBE_PORT);
+		six->sin6_addr = ip->v6;
+		return sizeof(*six);
+	}
+	four->sin_port = htons(MK_PROBE_PORT);
+	four->sin_addr = ip->v4;
+	return sizeof(*four);
+}
+
+static void send_one(struct clusters_probes *probes, const struct mk_probe *probe)
+{
+	const struct mk_probe_packet packet = { .magic = htonl(MK_PROBE_MAGIC),
+						.version = MK_PROBE_VERSION,
+						.nonce = probe->nonce };
+	int *fd = &probes->sockets[mk_family_index(probe->to.family)];
+	struct sockaddr_storage to;
+	socklen_t bytes = address_of(&probe->to, &to);
+
+	if (*fd < 0)
+		*fd = open_socket(probe->to.family);
+	if (*fd >= 0)
+		(void)!sendto(*fd, &packet, sizeof(packet), 0, (struct sockaddr *)&to, bytes);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* Returns false if the sender is none that a probe has gone to. */
+static bool sender_of(const struct sockaddr_storage *from, struct mk_ip *ip)
+{
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)from;
+	const struct sockaddr_in *four = (const struct sockaddr_in *)from;
+
+	*ip = (struct mk_ip){ .family = from->ss_family };
+	if (from->ss_family == AF_INET6) {
+		ip->v6 = six->sin6_addr;
+		return six->sin6_port == htons(MK_PROBE_PORT);
+	}
+	ip->v4 = four->sin_addr;
+	return from->ss_family == AF_INET && four->sin_port == htons(MK_PROBE_PORT);
+}
+
+static uint64_t time_of(struct msghdr *message)
+{
+	struct timespec stamp;
+
+	for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at; at = CMSG_NXTHDR(message, at)) {
+		if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SO_TIMESTAMPNS)
+			continue;
+		memcpy(&stamp, CMSG_DATA(at), sizeof(stamp));
+		return (uint64_t)stamp.tv_sec * MK_NS_PER_S + (uint64_t)stamp.tv_nsec;
+	}
+	return mk_time_ns(CLOCK_REALTIME);
+}
+
+/* Returns whether there may be more. An error of an earlier probe is read, too. */
+static bool read_one(struct clusters_probes *probes, int fd)
+{
+	struct mk_probe_packet packet;
+	struct iovec part = { &packet, sizeof(packet) };
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
+	struct sockaddr_storage from = { 0 };
+	struct msghdr message = { .msg_name = &from,
+				  .msg_namelen = sizeof(from),
+				  .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	ssize_t got = recvmsg(fd, &message, 0);
+	struct mk_ip ip;
+
+	if (got < 0)
+		return errno != EAGAIN && errno != EBADF;
+	if (got == (ssize_t)sizeof(packet) && !(message.msg_flags & MSG_TRUNC) &&
+	    packet.magic == htonl(MK_PROBE_MAGIC) && sender_of(&from, &ip))
+		(void)mk_probes_answer(probes->state, &ip, packet.nonce, time_of(&message));
+	return true;
+}
+
+unsigned int probes_turn(struct clusters_probes *probes)
+{
+	const struct mk_probe *list;
+	unsigned int news;
+	size_t count;
+
+	if (!probes)
+		return 0;
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		for (size_t left = ANSWERS_MAX; probes->sockets[i] >= 0 && left > 0; left--)
+			if (!read_one(probes, probes->sockets[i]))
+				break;
+	news = mk_probes_next(probes->state, &list, &count);
+	for (size_t i = 0; i < count; i++) {
+		mk_probes_sent(probes->state, i, mk_time_ns(CLOCK_REALTIME));
+		send_one(probes, &list[i]);
+	}
+	return news;
+}
+
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+static int start(struct clusters_probes **probes, struct mk_error *err)
+{
+	uint64_t seed;
+
+	if (*probes)
+		return 0;
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		return mk_error_errno(err, errno, "cannot get random bytes for probes");
+	*probes = calloc(1, sizeof(**probes));
+	if (*probes)
+		(*probes)->state = mk_probes_new(seed);
+	if (*probes && (*probes)->state) {
+		(*probes)->sockets[0] = (*probes)->sockets[1] = -1;
+		return 0;
+	}
+	free(*probes);
+	*probes = NULL;
+	return mk_error_errno(err, ENOMEM, "probes");
+}
+
+/* Add the targets of peer @index, which are at *@next in @rows, and return how many. */
+static size_t add_targets(const struct mk_clusters_rows *rows, size_t index, size_t *next,
+			  struct mk_ip *ips)
+{
+	size_t count = 0;
+
+	for (; rows && *next < rows->target_count && rows->targets[*next].peer <= index; ++*next)
+		ips[count++] = rows->targets[*next].ip;
+	return count;
+}
+
+/* The nodes of the first family that has some. */
+static void fill(struct mk_probes_peer *peers, const struct clusters_result *result,
+		 struct mk_ip *ips)
+{
+	size_t next[MK_FAMILIES] = { 0 };
+
+	for (size_t i = 0; i < result->objects->count; i++) {
+		peers[i] = (struct mk_probes_peer){ .name = result->objects->of[i]->name,
+						    .via = result->objects->of[i]->via,
+						    .nodes = ips };
+		for (size_t j = 0; j < MK_FAMILIES; j++) {
+			size_t had = peers[i].node_count;
+			size_t count = add_targets(result->rows[j], i, &next[j], ips + had);
+
+			peers[i].node_count = had ?: count;
+		}
+		ips += peers[i].node_count;
+	}
+}
+
+int probes_set(struct clusters_probes **probes, const struct clusters_result *result,
+	       struct mk_error *err)
+{
+	size_t room = 1, count = result->objects->count;
+	cleanup_free struct mk_probes_peer *peers = calloc(count + 1, sizeof(*peers));
+	cleanup_free struct mk_ip *ips = NULL;
+	int ret;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		room += result->rows[i] ? result->rows[i]->target_count : 0;
+	ips = calloc(room, sizeof(*ips));
+	if (!peers || !ips)
+		return mk_error_errno(err, ENOMEM, "probes of %zu peers", count);
+	fill(peers, result, ips);
+	ret = start(probes, err);
+	return ret ?: mk_probes_set((*probes)->state, peers, count, err);
+}
+
+struct mk_probes_state probes_state(const struct clusters_probes *probes, const char *peer)
+{
+	struct mk_probes_state state = { 0 };
+
+	if (probes)
+		(void)mk_probes_get(probes->state, peer, &state);
+	return state;
+}
+
+void probes_free(struct clusters_probes *probes)
+{
+	if (!probes)
+		return;
+	mk_probes_free(probes->state);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (probes->sockets[i] >= 0)
+			close(probes->sockets[i]);
+	free(probes);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/agent/clusters/probe.h - sends probes to nodes of other clusters, and reads the answers;
+ * private to this folder. The datapath of the other node answers (struct mk_probe_packet). One
+ * socket per family is enough: the datapath gives probes this node's virtual pod address. */
+#ifndef MK_AGENT_CLUSTERS_PROBE_H
+#define MK_AGENT_CLUSTERS_PROBE_H
+
+#include "agent/clusters/clusters.h"
+#include "agent/clusters/objects.h"
+#include "probes/probes.h"
+
+struct clusters_probes {
+	struct mk_probes *state; /* NULL: none yet */
+	int sockets[MK_FAMILIES]; /* -1: not open */
+};
+
+/* Let the nodes of all peers get probes: those of the first family in which nodes are known. */
+mk_must_check int probes_set(struct clusters_probes **probes, const struct clusters_result *result,
+			     struct mk_error *err);
+/* Read the answers of the last second, and send the next probes. A probe that cannot be sent is
+ * lost. Returns bits of enum mk_probes_news. */
+unsigned int probes_turn(struct clusters_probes *probes);
+/* Zeros: nothing is known. */
+struct mk_probes_state probes_state(const struct clusters_probes *probes, const char *peer);
+void probes_free(struct clusters_probes *probes);
+
+#endif

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From what all clusters publish to ServiceImports and EndpointSlices of this cluster. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/leader/leader_internal.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "clusterset/status.h"
+
+/* ---- to begin -------------------------------------------------------------------------------- */
+
+/* A merge that lacks one of these could remove what another cluster, or this one, still exports. */
+static bool is_complete(const struct mk_leader *leader)
+{
+	static const enum mk_lead_kind needed[] = { MK_LEAD_PEERS,	MK_LEAD_IMPORTS,
+						    MK_LEAD_SLICES,	MK_LEAD_PUBLISHED,
+						    MK_LEAD_NAMESPACES, MK_LEAD_EXPORTS };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(needed); i++)
+		if (!mk_lead_has_listed(leader->lead, needed[i]))
+			return false;
+	return leader_exports_are_read(leader);
+}
+
+static void set_cluster(struct mk_leader *leader, const struct mk_imports_cluster *cluster)
+{
+	struct mk_error err;
+
+	if (mk_imports_set_cluster(leader->term->imports, cluster, &err) < 0)
+		leader_failed(leader, &err);
+}
+
+static void set_own(struct mk_leader *leader)
+{
+	const struct mk_config *config = leader->config;
+	struct mk_imports_cluster own = { .name = config->cluster_name };
+
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		own.home[i] = own.view[i] = mk_cidr_network(&config->cluster.of[i]);
+		own.external_home[i] = own.external_view[i] =
+			mk_cidr_network(&config->externals.of[i]);
+	}
+	set_cluster(leader, &own);
+}
+
+static void hold(void *ctx, const struct mk_lead_object *object)
+{
+	struct mk_leader *leader = ctx;
+	struct mk_error err;
+
+	if (object->is_ours && mk_imports_hold(leader->term->imports, object->tree, &err) < 0)
+		leader_failed(leader, &err);
+}
+
+/* Merge again what has slices or an import, in case that no cluster exports it any more. */
+static void touch(void *ctx, const struct mk_lead_object *object)
+{
+	struct mk_leader *leader = ctx;
+	const char *name = object->kind == MK_LEAD_SLICES ? object->service : object->name;
+
+	if (object->is_ours && *name)
+		mk_imports_touch(leader->term->imports, object->namespace_, name);
+}
+
+static void apply_own(struct mk_leader *leader)
+{
+	struct leader_export *of, *next;
+	struct mk_error err;
+
+	HASH_ITER(hh, leader->term->exports, of, next)
+		for (size_t i = 0; i < of->publication.part_count; i++)
+			if (mk_imports_apply(leader->term->imports, of->publication.parts[i],
+					     &err) < 0)
+				leader_failed(leader, &err);
+}
+
+/* PublishedServices of peers came before: they are handed over as they come. */
+void leader_imports_begin(struct mk_leader *leader)
+{
+	struct leader_term *term = leader->term;
+
+	if (term->is_merging || !is_complete(leader) || !term->imports)
+		return;
+	term->is_merging = true;
+	set_own(leader);
+	leader_imports_peers(leader);
+	mk_lead_each(leader->lead, MK_LEAD_IMPORTS, hold, leader);
+	apply_own(leader);
+	mk_lead_each(leader->lead, MK_LEAD_IMPORTS, touch, leader);
+	mk_lead_each(leader->lead, MK_LEAD_SLICES, touch, leader);
+}
+
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+static void set_peer(void *ctx, const struct mk_cluster_peer *peer)
+{
+	struct mk_leader *leader = ctx;
+	const struct mk_published_cluster *published =
+		mk_model_published_cluster(leader->model, peer->name);
+	struct mk_imports_cluster cluster = { .name = peer->name, .via = peer->via };
+
+	if (published && !mk_published_counts(published->relayed_by, peer))
+		published = NULL;
+	for (size_t i = 0; published && i < MK_FAMILIES; i++) {
+		cluster.home[i] = published->pod_cidrs[i];
+		cluster.view[i] = peer->same_view ? cluster.home[i] : peer->views[i];
+		if (published->external_cidrs)
+			cluster.external_home[i] = published->external_cidrs[i];
+		if (peer->externals)
+			cluster.external_view[i] = peer->externals->views[i];
+	}
+	if (strcmp(peer->name, leader->config->cluster_name) != 0 &&
+	    mk_lead_find(leader->lead, MK_LEAD_PEERS, "", peer->name))
+		set_cluster(leader, &cluster);
+}
+
+/* The ClusterPeer was deleted, and what it had published counts no longer. */
+static void drop_peer(struct mk_leader *leader, const char *name)
+{
+	if (leader->term->imports)
+		mk_imports_remove_cluster(leader->term->imports, name);
+}
+
+void leader_imports_peers(struct mk_leader *leader)
+{
+	if (leader->term->is_merging)
+		mk_model_each_cluster_peer(leader->model, set_peer, leader);
+}
+
+/* ---- objects that come and go ---------------------------------------------------------------- */
+
+static void see_published(struct mk_leader *leader, const struct mk_lead_object *object,
+			  json_object *tree)
+{
+	bool is_own = strcmp(object->cluster, leader->config->cluster_name) == 0;
+	struct mk_error err;
+
+	if (*object->relayed_by && is_own)
+		return; /* a hub shows all its branches to all of them */
+	if (!tree)
+		mk_imports_delete(leader->term->imports, object->namespace_, object->name);
+	else if (mk_imports_apply(leader->term->imports, tree, &err) < 0)
+		leader_failed(leader, &err);
+}
+
+static void see_import(struct mk_leader *leader, const struct mk_lead_object *object,
+		       json_object *tree)
+{
+	struct mk_imports *imports = leader->term->imports;
+	struct mk_error err;
+
+	if (!leader->term->is_merging || !object->is_ours)
+		return;
+	if (!tree)
+		mk_imports_release(imports, object->namespace_, object->name);
+	else if (mk_imports_hold(imports, tree, &err) < 0)
+		leader_failed(leader, &err);
+	mk_imports_touch(imports, object->namespace_, object->name);
+}
+
+void leader_imports_seen(struct mk_leader *leader, const struct mk_lead_object *object,
+			 json_object *tree)
+{
+	struct leader_term *term = leader->term;
+
+	if (object->kind == MK_LEAD_PEERS && !tree)
+		drop_peer(leader, object->name);
+	if (!term->imports)
+		return;
+	if (object->kind == MK_LEAD_PUBLISHED)
+		see_published(leader, object, tree);
+	else if (object->kind == MK_LEAD_IMPORTS)
+		see_import(leader, object, tree);
+	else if (object->kind == MK_LEAD_NAMESPACES && tree)
+		mk_imports_touch(term->imports, object->name, NULL);
+}
+
+void leader_imports_create(struct mk_leader *leader)
+{
+	const struct mk_config *config = leader->config;
+	struct mk_imports_config own = { .own_cluster = config->cluster_name,
+					 .is_alpha = mk_lead_is_alpha(leader->lead) };
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (mk_config_has(config, i == mk_family_index(AF_INET) ? AF_INET : AF_INET6))
+			own.clusterset[i] = mk_cidr_network(&config->clusterset.of[i]);
+	leader->term->imports = leader->term->imports ?: mk_imports_new(&own);
+	if (!leader->term->imports)
+		mk_log_error("leader: no imports: out of memory");
+}
+
+/* ---- to merge -------------------------------------------------------------------------------- */
+
+struct merging {
+	struct mk_leader *leader;
+	const char *namespace_, *name;
+	const struct mk_merged *merged;
+};
+
+static bool has_slice(const struct mk_merged *merged, const char *name)
+{
+	for (size_t i = 0; i < merged->slice_count; i++)
+		if (strcmp(mk_json_metadata(merged->slices[i], "name"), name) == 0)
+			return true;
+	return false;
+}
+
+static void remove_object(struct mk_leader *leader, const struct mk_lead_object *object)
+{
+	struct mk_error err;
+
+	if (mk_lead_delete(leader->lead, object, &err) < 0)
+		leader_failed(leader, &err);
+}
+
+static void remove_slice(void *ctx, const struct mk_lead_object *object)
+{
+	const struct merging *merging = ctx;
+
+	if (object->is_ours && strcmp(object->service, merging->name) == 0 &&
+	    strcmp(object->namespace_, merging->namespace_) == 0 &&
+	    !has_slice(merging->merged, object->name))
+		remove_object(merging->leader, object);
+}
+
+static void apply(struct mk_leader *leader, json_object *tree, bool is_status)
+{
+	struct mk_error err;
+	int ret = is_status ? mk_lead_apply_status(leader->lead, tree, &err)
+			    : mk_lead_apply(leader->lead, tree, &err);
+
+	if (ret < 0)
+		leader_failed(leader, &err);
+}
+
+/* The status is written as soon as the import is seen. */
+static void write_import(struct mk_leader *leader, const struct mk_lead_object *existing,
+			 const struct mk_merged *merged)
+{
+	cleanup_json json_object *status = NULL;
+	char now[MK_TIME_STRLEN];
+
+	apply(leader, merged->import, false);
+	if (!existing)
+		return;
+	status = mk_import_status(existing->tree, merged, leader_now(now));
+	if (status)
+		apply(leader, status, true);
+}
+
+static void refuse(struct mk_leader *leader, const struct merging *merging)
+{
+	struct mk_error err;
+
+	mk_error_set(&err, EEXIST,
+		     "ServiceImport %s/%s: not written: it has no label " MK_MANAGED_BY_LABEL
+		     "=" MK_MANAGED_BY "; delete it, if no other controller needs it",
+		     merging->namespace_, merging->name);
+	leader_failed(leader, &err);
+}
+
+static void write_merged(struct merging *merging)
+{
+	struct mk_leader *leader = merging->leader;
+	const struct mk_merged *merged = merging->merged;
+	const struct mk_lead_object *existing =
+		mk_lead_find(leader->lead, MK_LEAD_IMPORTS, merging->namespace_, merging->name);
+
+	if (existing && !existing->is_ours) {
+		refuse(leader, merging);
+		return;
+	}
+	if (merged->import)
+		write_import(leader, existing, merged);
+	for (size_t i = 0; i < merged->slice_count; i++)
+		apply(leader, merged->slices[i], false);
+	mk_lead_each(leader->lead, MK_LEAD_SLICES, remove_slice, merging);
+	if (!merged->import && existing)
+		remove_object(leader, existing);
+}
+
+/* Keep the conflicts for the status of this cluster's own ServiceExport. */
+static void keep(struct mk_leader *leader, const struct merging *merging, struct mk_merged *merged)
+{
+	struct leader_export *of = leader_export(leader->term, merging->namespace_, merging->name);
+
+	if (!of) {
+		mk_merged_release(merged);
+		return;
+	}
+	mk_merged_release(&of->merged);
+	of->merged = *merged;
+	of->is_merged = merged->is_own;
+	of->status_due = leader->term->statuses_due = true;
+}
+
+static void merge(struct mk_leader *leader, const char *namespace_, const char *name)
+{
+	struct mk_merged merged = { 0 };
+	struct merging merging = { leader, namespace_, name, &merged };
+	struct mk_error err;
+
+	if (!mk_lead_find(leader->lead, MK_LEAD_NAMESPACES, "", namespace_))
+		return;
+	if (mk_imports_merge(leader->term->imports, namespace_, name, &merged, &err) < 0) {
+		leader_failed(leader, &err);
+		mk_merged_release(&merged);
+		return;
+	}
+	write_merged(&merging);
+	keep(leader, &merging, &merged);
+}
+
+bool leader_imports_merge(struct mk_leader *leader, uint64_t end_ms)
+{
+	char namespace_[MK_IMPORTS_NAME_SIZE], name[MK_IMPORTS_NAME_SIZE];
+
+	if (!leader->term->is_merging)
+		return false;
+	while (mk_imports_next(leader->term->imports, namespace_, name)) {
+		merge(leader, namespace_, name);
+		if (leader_now_ms() >= end_ms)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Introductions. At a hub: copies of what its branches have published, for the other branches. At
+ * a branch: ClusterPeers for the clusters that its hubs show. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/leader/leader_internal.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "clusters/introduce.h"
+
+#define NS_PER_S INT64_C(1000000000)
+
+/* Sorted by name. Texts belong to objects of the lead. */
+struct leader_known {
+	struct mk_introduce_peer *peers;
+	struct mk_introduce_cluster *clusters;
+	size_t peer_count, cluster_count;
+};
+
+/* ---- what is known --------------------------------------------------------------------------- */
+
+static const char *text_or_null(json_object *of, const char *key)
+{
+	const char *text = mk_json_text(of, key);
+
+	return *text ? text : NULL;
+}
+
+/* The owner that is a ClusterPeer. */
+static json_object *owner_of(json_object *metadata)
+{
+	json_object *owners = mk_json_member(metadata, "ownerReferences");
+	size_t count =
+		json_object_is_type(owners, json_type_array) ? json_object_array_length(owners) : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		json_object *owner = json_object_array_get_idx(owners, i);
+
+		if (strcmp(mk_json_text(owner, "kind"), "ClusterPeer") == 0)
+			return owner;
+	}
+	return NULL;
+}
+
+static struct mk_introduce_peer peer_of(const struct mk_lead_object *object)
+{
+	json_object *metadata = mk_json_member(object->tree, "metadata");
+	json_object *spec = mk_json_member(object->tree, "spec"), *owner = owner_of(metadata);
+	int64_t created_ns = 0;
+
+	if (mk_time_parse(mk_json_text(metadata, "creationTimestamp"), &created_ns) < 0)
+		created_ns = 0;
+	return (struct mk_introduce_peer){
+		.name = object->name,
+		.uid = object->uid,
+		.via = text_or_null(spec, "via"),
+		.created_unix_s = created_ns / NS_PER_S,
+		.relays = json_object_get_boolean(mk_json_member(spec, "relay")),
+		.accepts = strcmp(mk_json_text(spec, "accept"), "Transit") == 0,
+		.has_secret = *mk_json_text(spec, "secretName"),
+		.is_ours = object->is_ours,
+		.owner_name = text_or_null(owner, "name"),
+		.owner_uid = text_or_null(owner, "uid"),
+	};
+}
+
+static void count(void *ctx, const struct mk_lead_object *object)
+{
+	(void)object;
+	++*(size_t *)ctx;
+}
+
+static void add_peer(void *ctx, const struct mk_lead_object *object)
+{
+	struct leader_known *known = ctx;
+
+	known->peers[known->peer_count++] = peer_of(object);
+}
+
+static void add_cluster(void *ctx, const struct mk_lead_object *object)
+{
+	struct leader_known *known = ctx;
+
+	if (strcmp(object->name, object->cluster) == 0)
+		known->clusters[known->cluster_count++] = (struct mk_introduce_cluster){
+			object->name, *object->relayed_by ? object->relayed_by : NULL
+		};
+}
+
+static int compare_peers(const void *left, const void *right)
+{
+	return strcmp(((const struct mk_introduce_peer *)left)->name,
+		      ((const struct mk_introduce_peer *)right)->name);
+}
+
+static int compare_clusters(const void *left, const void *right)
+{
+	return strcmp(((const struct mk_introduce_cluster *)left)->name,
+		      ((const struct mk_introduce_cluster *)right)->name);
+}
+
+void leader_known_free(struct leader_term *term)
+{
+	if (!term->known)
+		return;
+	free(term->known->peers);
+	free(term->known->clusters);
+	free(mk_steal_ptr(term->known));
+}
+
+/* Return what is known, which stays until a ClusterPeer or PublishedCluster changes; NULL: no
+ * memory. */
+static const struct leader_known *get_known(struct mk_leader *leader)
+{
+	size_t peers = 1, clusters = 1;
+	struct leader_known *known;
+
+	if (leader->term->known)
+		return leader->term->known;
+	mk_lead_each(leader->lead, MK_LEAD_PEERS, count, &peers);
+	mk_lead_each(leader->lead, MK_LEAD_PEER_CLUSTERS, count, &clusters);
+	known = leader->term->known = calloc(1, sizeof(*known));
+	if (!known)
+		return NULL;
+	known->peers = calloc(peers, sizeof(*known->peers));
+	known->clusters = calloc(clusters, sizeof(*known->clusters));
+	if (!known->peers || !known->clusters) {
+		leader_known_free(leader->term);
+		return NULL;
+	}
+	mk_lead_each(leader->lead, MK_LEAD_PEERS, add_peer, known);
+	mk_lead_each(leader->lead, MK_LEAD_PEER_CLUSTERS, add_cluster, known);
+	qsort(known->peers, known->peer_count, sizeof(*known->peers), compare_peers);
+	qsort(known->clusters, known->cluster_count, sizeof(*known->clusters), compare_clusters);
+	return known;
+}
+
+static struct mk_introduce_input input_of(const struct mk_leader *leader,
+					  const struct leader_known *known)
+{
+	return (struct mk_introduce_input){
+		.own = leader->config->cluster_name,
+		.peers = known->peers,
+		.clusters = known->clusters,
+		.peer_count = known->peer_count,
+		.cluster_count = known->cluster_count,
+	};
+}
+
+/* ---- at a hub -------------------------------------------------------------------------------- */
+
+static const struct shown {
+	enum mk_lead_kind kind, copy;
+	const char *name;
+} shown[] = {
+	{ MK_LEAD_PEER_CLUSTERS, MK_LEAD_OWN_CLUSTERS, "PublishedCluster" },
+	{ MK_LEAD_PEER_NODES, MK_LEAD_OWN_NODES, "PublishedNode" },
+	{ MK_LEAD_PUBLISHED, MK_LEAD_OWN_SERVICES, "PublishedService" },
+};
+
+static bool is_shown(const struct mk_leader *leader, const struct mk_lead_object *object)
+{
+	const struct mk_lead_object *of =
+		mk_lead_find(leader->lead, MK_LEAD_PEERS, "", object->cluster);
+	struct mk_introduce_peer peer = { 0 };
+
+	if (of)
+		peer = peer_of(of);
+	return mk_introduce_shows(of ? &peer : NULL, object->cluster, object->name,
+				  object->relayed_by);
+}
+
+static void remove_object(struct mk_leader *leader, const struct mk_lead_object *object)
+{
+	struct mk_error err;
+
+	if (mk_lead_delete(leader->lead, object, &err) < 0)
+		leader_failed(leader, &err);
+}
+
+static void apply(struct mk_leader *leader, json_object *tree)
+{
+	struct mk_error err;
+
+	if (mk_lead_apply(leader->lead, tree, &err) < 0)
+		leader_failed(leader, &err);
+}
+
+static void show(struct mk_leader *leader, const struct mk_lead_object *object)
+{
+	cleanup_json json_object *tree = NULL;
+	json_object *spec = object->spec ? json_tokener_parse(object->spec) : NULL;
+
+	for (size_t i = 0; spec && i < MK_ARRAY_SIZE(shown); i++)
+		if (shown[i].kind == object->kind)
+			tree = leader_published(shown[i].name, object->name, object->cluster);
+	if (!tree) {
+		json_object_put(spec);
+		return;
+	}
+	mk_json_add_text(mk_json_member(mk_json_member(tree, "metadata"), "labels"),
+			 MK_RELAYED_BY_LABEL, leader->config->cluster_name);
+	json_object_object_add(tree, "spec", spec);
+	apply(leader, tree);
+}
+
+static void show_if(void *ctx, const struct mk_lead_object *object)
+{
+	if (is_shown(ctx, object))
+		show(ctx, object);
+}
+
+/* A copy goes with its original, and when its cluster is not relayed any more. */
+static void check_copy(void *ctx, const struct mk_lead_object *copy)
+{
+	struct mk_leader *leader = ctx;
+	const struct mk_lead_object *original;
+
+	if (!copy->is_ours || !*copy->relayed_by ||
+	    !mk_lead_has_listed(leader->lead, MK_LEAD_PEERS))
+		return;
+	for (size_t i = 0; i < MK_ARRAY_SIZE(shown); i++) {
+		if (shown[i].copy != copy->kind || !mk_lead_has_listed(leader->lead, shown[i].kind))
+			continue;
+		original =
+			mk_lead_find(leader->lead, shown[i].kind, MK_PEERS_NAMESPACE, copy->name);
+		if (!original || !is_shown(leader, original))
+			remove_object(leader, copy);
+	}
+}
+
+static void show_all(struct mk_leader *leader)
+{
+	if (!mk_lead_has_listed(leader->lead, MK_LEAD_PEERS))
+		return;
+	for (size_t i = 0; i < MK_ARRAY_SIZE(shown); i++) {
+		mk_lead_each(leader->lead, shown[i].kind, show_if, leader);
+		mk_lead_each(leader->lead, shown[i].copy, check_copy, leader);
+	}
+}
+
+/* One object has changed; the others need no look. */
+static void see_published(struct mk_leader *leader, const struct mk_lead_object *object,
+			  json_object *tree)
+{
+	const struct mk_lead_object *copy;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(shown); i++) {
+		if (tree && shown[i].copy == object->kind)
+			check_copy(leader, object);
+		if (shown[i].kind != object->kind)
+			continue;
+		copy = mk_lead_find(leader->lead, shown[i].copy, MK_PUBLISHED_NAMESPACE,
+				    object->name);
+		if (tree)
+			show_if(leader, object);
+		if (copy)
+			check_copy(leader, copy);
+	}
+}
+
+/* Show all again if a cluster is relayed that was not, or the other way round. */
+static void note_relayed(struct mk_leader *leader, const struct leader_known *known)
+{
+	struct leader_term *term = leader->term;
+	char *text = strdup("");
+
+	for (size_t i = 0; text && i < known->peer_count; i++) {
+		cleanup_free char *former = text;
+
+		if (!known->peers[i].relays || known->peers[i].via)
+			text = strdup(former);
+		else if (asprintf(&text, "%s %s", former, known->peers[i].name) < 0)
+			text = NULL;
+	}
+	term->show_due |= !text || !term->relayed || strcmp(text, term->relayed) != 0;
+	free(term->relayed);
+	term->relayed = text;
+}
+
+/* ---- at a branch ----------------------------------------------------------------------------- */
+
+static json_object *peer_tree(const char *name, const char *via)
+{
+	json_object *tree = json_object_new_object(), *metadata = json_object_new_object();
+	json_object *spec = json_object_new_object();
+
+	mk_json_add_text(tree, "apiVersion", LEADER_API);
+	mk_json_add_text(tree, "kind", "ClusterPeer");
+	mk_json_add_text(metadata, "name", name);
+	json_object_object_add(tree, "metadata", metadata);
+	if (via)
+		mk_json_add_text(spec, "via", via);
+	json_object_object_add(tree, "spec", spec);
+	return tree;
+}
+
+static void create(struct mk_leader *leader, const struct mk_introduction *introduction)
+{
+	const struct mk_introduce_peer *hub = introduction->hub;
+	cleanup_json json_object *tree = peer_tree(introduction->name, hub->name);
+	json_object *metadata = mk_json_member(tree, "metadata");
+	json_object *labels = json_object_new_object(), *owners = json_object_new_array();
+	json_object *owner = json_object_new_object();
+
+	mk_json_add_text(labels, MK_MANAGED_BY_LABEL, MK_MANAGED_BY);
+	json_object_object_add(metadata, "labels", labels);
+	mk_json_add_text(owner, "apiVersion", LEADER_API);
+	mk_json_add_text(owner, "kind", "ClusterPeer");
+	mk_json_add_text(owner, "name", hub->name);
+	mk_json_add_text(owner, "uid", hub->uid);
+	json_object_array_add(owners, owner);
+	json_object_object_add(metadata, "ownerReferences", owners);
+	apply(leader, tree);
+}
+
+/* The server takes away what the leader has applied before and applies no longer: label and owner
+ * reference. */
+static void release(struct mk_leader *leader, const struct mk_introduce_peer *peer)
+{
+	cleanup_json json_object *tree = peer_tree(peer->name, peer->via);
+
+	apply(leader, tree);
+}
+
+/* A ClusterPeer is written once; what a user changes in it stays. */
+static void act(struct mk_leader *leader, const struct mk_introduce_peer *peer,
+		enum mk_introduce_action action)
+{
+	const struct mk_lead_object *object =
+		mk_lead_find(leader->lead, MK_LEAD_PEERS, "", peer->name);
+
+	if (!object)
+		return;
+	if (action == MK_INTRODUCE_KEEP)
+		mk_lead_forget(leader->lead, object);
+	else if (action == MK_INTRODUCE_RELEASE)
+		release(leader, peer);
+	else
+		remove_object(leader, object);
+}
+
+static void say_left_out(struct mk_leader *leader, size_t left_out)
+{
+	struct mk_error err;
+
+	if (left_out == 0)
+		return;
+	mk_error_set(
+		&err, E2BIG,
+		"%zu clusters that hubs show are left out: hubs introduce at most %d; create a "
+		"ClusterPeer with spec.via for each one that is needed",
+		left_out, MK_INTRODUCED_MAX);
+	leader_failed(leader, &err);
+}
+
+static void introduce(struct mk_leader *leader, const struct leader_known *known)
+{
+	const struct mk_introduce_input input = input_of(leader, known);
+	struct mk_introductions result;
+	struct mk_error err;
+
+	if (mk_introduce(&input, &result, &err) < 0) {
+		leader_failed(leader, &err);
+		mk_introductions_release(&result);
+		return;
+	}
+	for (size_t i = 0; i < known->peer_count; i++)
+		act(leader, &known->peers[i], result.actions[i]);
+	for (size_t i = 0; i < result.created_count; i++)
+		create(leader, &result.created[i]);
+	say_left_out(leader, result.left_out);
+	mk_introductions_release(&result);
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+void leader_introduce(struct mk_leader *leader)
+{
+	struct leader_term *term = leader->term;
+	const struct leader_known *known;
+
+	if (!mk_lead_has_listed(leader->lead, MK_LEAD_PEERS))
+		return;
+	known = get_known(leader);
+	if (!known) {
+		mk_log_error("leader: no introductions: out of memory");
+		return;
+	}
+	note_relayed(leader, known);
+	if (mk_lead_has_listed(leader->lead, MK_LEAD_PEER_CLUSTERS))
+		introduce(leader, known);
+	if (term->show_due)
+		show_all(leader);
+	term->show_due = false;
+}
+
+void leader_introduce_seen(struct mk_leader *leader, const struct mk_lead_object *object,
+			   json_object *tree)
+{
+	if (object->kind == MK_LEAD_PEERS || object->kind == MK_LEAD_PEER_CLUSTERS) {
+		leader_known_free(leader->term);
+		leader->term->introduce_due = true;
+	}
+	see_published(leader, object, tree);
+}
+
+bool leader_may_copy(struct mk_leader *leader, const char *from, const char *cluster)
+{
+	const struct leader_known *known = get_known(leader);
+	struct mk_introduce_input input;
+
+	if (!known)
+		return false;
+	input = input_of(leader, known);
+	return mk_introduce_may_copy(&input, from, cluster);
+}

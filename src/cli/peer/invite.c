@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `monokube peer invite`: what lets another cluster read what this one publishes. It needs neither
+ * an agent nor a server. */
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/peer/peer.h"
+#include "host/record.h"
+
+#define RBAC_GROUP "rbac.authorization.k8s.io"
+
+int cluster_name_check(const char *what, const char *name, struct mk_error *err)
+{
+	if (mk_is_dns_label(name))
+		return 0;
+	return mk_error_set(
+		err, EINVAL,
+		"%s: value '%s', expected a clusterName: 1 to 63 lower case letters, digits and '-', which begin and end with no '-'",
+		what, name);
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+static json_object *add_object(json_object *to, const char *key)
+{
+	json_object *object = json_object_new_object();
+
+	json_object_object_add(to, key, object);
+	return object;
+}
+
+/* The object invite-NAME in @namespace_. */
+static json_object *new_object(const char *version, const char *kind, const char *namespace_,
+			       const char *name)
+{
+	json_object *object = json_object_new_object(), *metadata, *labels;
+	char invite[NAME_BYTES];
+
+	snprintf(invite, sizeof(invite), INVITE_PREFIX "%s", name);
+	mk_json_add_text(object, "apiVersion", version);
+	mk_json_add_text(object, "kind", kind);
+	metadata = add_object(object, "metadata");
+	mk_json_add_text(metadata, "name", invite);
+	mk_json_add_text(metadata, "namespace", namespace_);
+	labels = add_object(metadata, "labels");
+	mk_json_add_text(labels, MK_CLUSTER_LABEL, name);
+	return object;
+}
+
+json_object *invite_account(const char *name)
+{
+	json_object *object = new_object("v1", "ServiceAccount", MK_PEERS_NAMESPACE, name);
+
+	json_object_object_add(object, "automountServiceAccountToken",
+			       json_object_new_boolean(false));
+	return object;
+}
+
+json_object *invite_binding(const char *name)
+{
+	json_object *object =
+		new_object(RBAC_GROUP "/v1", "RoleBinding", PUBLISHED_NAMESPACE, name);
+	json_object *role = add_object(object, "roleRef"), *subjects = json_object_new_array(),
+		    *subject = json_object_new_object();
+	char invite[NAME_BYTES];
+
+	snprintf(invite, sizeof(invite), INVITE_PREFIX "%s", name);
+	mk_json_add_text(role, "apiGroup", RBAC_GROUP);
+	mk_json_add_text(role, "kind", "Role");
+	mk_json_add_text(role, "name", READER_ROLE);
+	mk_json_add_text(subject, "kind", "ServiceAccount");
+	mk_json_add_text(subject, "name", invite);
+	mk_json_add_text(subject, "namespace", MK_PEERS_NAMESPACE);
+	json_object_array_add(subjects, subject);
+	json_object_object_add(object, "subjects", subjects);
+	return object;
+}
+
+json_object *invite_secret(const char *name, const char *own)
+{
+	json_object *object = new_object("v1", "Secret", MK_PEERS_NAMESPACE, name), *annotations;
+	char invite[NAME_BYTES];
+
+	snprintf(invite, sizeof(invite), INVITE_PREFIX "%s", name);
+	annotations = add_object(mk_json_member(object, "metadata"), "annotations");
+	mk_json_add_text(annotations, "kubernetes.io/service-account.name", invite);
+	if (own)
+		mk_json_add_text(annotations, INVITED_BY, own);
+	mk_json_add_text(object, "type", TOKEN_TYPE);
+	return object;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static void print_and_put(json_object *object)
+{
+	yaml_print(stdout, object);
+	json_object_put(object);
+}
+
+/* Without a name of this cluster, `ticket` needs its --cluster. */
+static int invite(const struct mk_cli_options *options, struct mk_error *err)
+{
+	const char *name = options->words[0], *own = options->cluster;
+	struct mk_record record;
+	int ret = cluster_name_check("NAME", name, err);
+
+	ret = ret ?: mk_record_read(options->state_dir, &record, err);
+	if (ret == 0 && own)
+		ret = cluster_name_check("flag --cluster", own, err);
+	if (ret < 0)
+		return ret;
+	if (!own && *record.cluster_name)
+		own = record.cluster_name;
+	if (own && strcmp(own, name) == 0)
+		return mk_error_set(
+			err, EINVAL,
+			"NAME: value '%s' is this cluster itself, expected the clusterName of another one",
+			name);
+	print_and_put(invite_account(name));
+	print_and_put(invite_binding(name));
+	print_and_put(invite_secret(name, own));
+	return 0;
+}
+
+int mk_cli_peer_invite(int argc, char **argv)
+{
+	struct mk_cli_options options;
+	struct mk_error err = { 0 };
+	int ret = mk_cli_options_read(&options, argc, argv, &err);
+
+	if (ret == 0)
+		ret = invite(&options, &err);
+	return ret < 0 ? mk_cli_fail(argv[0], &err) : 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/clusterset/peer_status.h - what the leader says of ClusterPeers, as status.h of Services. */
+#ifndef MK_CLUSTERSET_PEER_STATUS_H
+#define MK_CLUSTERSET_PEER_STATUS_H
+
+#include <json-c/json.h>
+#include <stddef.h>
+
+#include "clusters/clusters.h"
+#include "clusterset/views.h"
+#include "probes/probes.h"
+
+/* What the leader reads at the peer's API server. */
+struct mk_peer_reading {
+	bool is_connected, is_imported; /* status of conditions Connected and Imported */
+	const char *reason, *message; /* of Connected */
+	const char *import_reason, *import_message;
+};
+
+struct mk_peer_report {
+	/* As for mk_clusters_compile(): all peers, for each family that this cluster runs (NULL:
+	 * not this one), and what became of them (NULL: not computed). The peer is @index. */
+	const struct mk_clusters_own *own;
+	const struct mk_clusters_peer *peers[MK_FAMILIES];
+	const struct mk_clusters_state *states[MK_FAMILIES];
+	size_t count, index;
+	const struct mk_views_result *view;
+	const struct mk_views_result *external_view; /* of its external addresses; NULL: none */
+	const struct mk_peer_reading *reading; /* NULL: nothing is read */
+	struct mk_probes_state probes; /* of the leader's node */
+};
+
+/* Return what to apply to status of @cluster_peer: clusterId, remotePodCidr, podCidr,
+ * remoteExternalCidr, externalCidr, nodes, reachableNodes, rttMicros and conditions Valid, Ranges,
+ * Ready, Connected, Imported and Reachable; the latter only if probes say something. The caller
+ * puts the result. NULL: no memory. */
+json_object *mk_peer_status(json_object *cluster_peer, const struct mk_peer_report *report,
+			    const char *now);
+
+#endif

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probes/probes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define REMEMBERED 3 /* probes of a node that may still be answered */
+#define RTT_MAX_US 10000000 /* more: the clock was set */
+#define SMOOTHING  8 /* a new round trip counts for one part of so many */
+
+struct node {
+	struct mk_ip ip;
+	size_t peer; /* index */
+	struct sent {
+		uint64_t nonce, at_ns;
+	} sent[REMEMBERED]; /* by round; nonce 0: none */
+	bool answered; /* in this round */
+	bool is_known; /* it has answered, or lost MK_PROBES_BAD probes */
+	uint32_t lost; /* rounds in a row without answer */
+	uint32_t rtt_us;
+};
+
+struct peer {
+	char *name, *via; /* @via: NULL: none */
+	uint32_t bad, good; /* rounds in a row */
+	uint32_t good_wanted; /* so many end the next time down */
+	struct mk_probes_state state;
+};
+
+struct mk_probes {
+	uint64_t seed, random;
+	uint64_t rounds;
+	struct peer *peers; /* sorted by name */
+	size_t peer_count;
+	struct node *nodes; /* sorted by address */
+	size_t node_count;
+	struct mk_probe *list; /* room for all nodes */
+};
+
+/* ---- random numbers -------------------------------------------------------------------------- */
+
+/* The finalizer of splitmix64. */
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+	return x ^ x >> 31;
+}
+
+static uint64_t next_nonce(struct mk_probes *probes)
+{
+	probes->random += 0x9e3779b97f4a7c15ULL;
+	return mix(probes->random) ?: 1;
+}
+
+/* ---- look-ups -------------------------------------------------------------------------------- */
+
+static int compare_peers(const void *left, const void *right)
+{
+	return strcmp(((const struct peer *)left)->name, ((const struct peer *)right)->name);
+}
+
+static int compare_nodes(const void *left, const void *right)
+{
+	return mk_ip_compare(&((const struct node *)left)->ip, &((const struct node *)right)->ip);
+}
+
+static struct peer *peer_of(const struct mk_probes *probes, const char *name)
+{
+	const struct peer key = { .name = (char *)name };
+
+	if (!name || !probes->peer_count)
+		return NULL;
+	return bsearch(&key, probes->peers, probes->peer_count, sizeof(key), compare_peers);
+}
+
+static struct node *node_of(const struct mk_probes *probes, const struct mk_ip *ip)
+{
+	const struct node key = { .ip = *ip };
+
+	if (!probes->node_count)
+		return NULL;
+	return bsearch(&key, probes->nodes, probes->node_count, sizeof(key), compare_nodes);
+}
+
+/* ---- which nodes ----------------------------------------------------------------------------- */
+
+static uint64_t rank_of(uint64_t seed, const struct mk_ip *ip)
+{
+	struct mk_addr addr = mk_ip_to_addr(ip);
+	uint64_t rank = seed;
+
+	for (size_t i = 0; i < sizeof(addr.word) / sizeof(addr.word[0]); i++)
+		rank = mix(rank ^ addr.word[i]);
+	return rank;
+}
+
+/* Choose the nodes with the lowest ranks. Returns how many. */
+static size_t choose(uint64_t seed, const struct mk_probes_peer *peer,
+		     const struct mk_ip *chosen[MK_PROBES_NODES])
+{
+	uint64_t ranks[MK_PROBES_NODES + 1];
+	size_t count = 0;
+
+	for (size_t i = 0; i < peer->node_count; i++) {
+		uint64_t rank = rank_of(seed, &peer->nodes[i]);
+		size_t at = count;
+
+		for (; at > 0 && rank < ranks[at - 1]; at--) {
+			ranks[at] = ranks[at - 1];
+			if (at < MK_PROBES_NODES)
+				chosen[at] = chosen[at - 1];
+		}
+		if (at == MK_PROBES_NODES)
+			continue;
+		ranks[at] = rank;
+		chosen[at] = &peer->nodes[i];
+		count += count < MK_PROBES_NODES;
+	}
+	return count;
+}
+
+/* ---- all peers ------------------------------------------------------------------------------- */
+
+static void release(struct mk_probes *probes)
+{
+	for (size_t i = 0; i < probes->peer_count; i++) {
+		free(probes->peers[i].name);
+		free(probes->peers[i].via);
+	}
+	free(probes->peers);
+	free(probes->nodes);
+	free(probes->list);
+}
+
+struct mk_probes *mk_probes_new(uint64_t seed)
+{
+	struct mk_probes *probes = calloc(1, sizeof(*probes));
+
+	if (probes) {
+		probes->seed = mix(seed);
+		probes->random = mix(~seed);
+	}
+	return probes;
+}
+
+void mk_probes_free(struct mk_probes *probes)
+{
+	if (probes)
+		release(probes);
+	free(probes);
+}
+
+static int add_peer(struct mk_probes *next, const struct mk_probes *old,
+		    const struct mk_probes_peer *from)
+{
+	struct peer *peer = &next->peers[next->peer_count++];
+	const struct peer *known = peer_of(old, from->name);
+
+	*peer = known ? *known : (struct peer){ .good_wanted = MK_PROBES_GOOD };
+	peer->via = NULL;
+	peer->name = strdup(from->name);
+	if (!peer->name)
+		return -ENOMEM;
+	if (from->via)
+		peer->via = strdup(from->via);
+	return from->via && !peer->via ? -ENOMEM : 0;
+}
+
+static void add_nodes(struct mk_probes *next, const struct mk_probes *old,
+		      const struct mk_probes_peer *from)
+{
+	const struct mk_ip *chosen[MK_PROBES_NODES];
+	size_t count = choose(old->seed, from, chosen);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct node *known = node_of(old, chosen[i]);
+		struct node *node = &next->nodes[next->node_count++];
+
+		*node = known ? *known : (struct node){ .ip = *chosen[i] };
+		node->peer = (size_t)(peer_of(next, from->name) - next->peers);
+	}
+}
+
+int mk_probes_set(struct mk_probes *probes, const struct mk_probes_peer *peers, size_t count,
+		  struct mk_error *err)
+{
+	struct mk_probes next = *probes;
+	size_t room = count * MK_PROBES_NODES + 1;
+	int ret;
+
+	next.peer_count = next.node_count = 0;
+	next.peers = calloc(count + 1, sizeof(*next.peers));
+	next.nodes = calloc(room, sizeof(*next.nodes));
+	next.list = calloc(room, sizeof(*next.list));
+	ret = next.peers && next.nodes && next.list ? 0 : -ENOMEM;
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		ret = add_peer(&next, probes, &peers[i]);
+	if (ret < 0) {
+		release(&next);
+		return mk_error_errno(err, ENOMEM, "probes of %zu peers", count);
+	}
+	qsort(next.peers, count, sizeof(*next.peers), compare_peers);
+	for (size_t i = 0; i < count; i++)
+		add_nodes(&next, probes, &peers[i]);
+	qsort(next.nodes, next.node_count, sizeof(*next.nodes), compare_nodes);
+	release(probes);
+	*probes = next;
+	return 0;
+}
+
+/* ---- a round --------------------------------------------------------------------------------- */
+
+/* The results of one round for a peer. */
+struct round {
+	size_t sent, answered; /* probes, of nodes that got one */
+	uint64_t rtt_sum_us;
+	struct mk_probes_state state;
+};
+
+/* Nodes that have just come got no probe yet. */
+static void end_node(struct node *node, struct round *round, uint64_t rounds)
+{
+	if (rounds == 0 || !node->sent[(rounds - 1) % REMEMBERED].nonce)
+		return;
+	round->sent++;
+	round->answered += node->answered;
+	node->lost = node->answered ? 0 : node->lost + (node->lost < MK_PROBES_BAD);
+	node->is_known |= node->answered || node->lost == MK_PROBES_BAD;
+	node->answered = false;
+	if (!node->is_known)
+		return;
+	round->state.probed++;
+	if (node->lost == MK_PROBES_BAD)
+		return;
+	round->state.answering++;
+	round->rtt_sum_us += node->rtt_us;
+}
+
+static void go_down(struct peer *peer)
+{
+	peer->state.is_down = true;
+	peer->good = 0;
+}
+
+static void go_up(struct peer *peer)
+{
+	peer->state.is_down = false;
+	peer->good = 0;
+	peer->good_wanted *= 2;
+	if (peer->good_wanted > MK_PROBES_GOOD_MAX)
+		peer->good_wanted = MK_PROBES_GOOD_MAX;
+}
+
+/* Rounds without a probe say nothing. */
+static void judge(struct peer *peer, const struct round *round)
+{
+	if (!round->sent)
+		return;
+	if (!round->answered) {
+		peer->good = 0;
+		if (++peer->bad >= MK_PROBES_BAD && !peer->state.is_down)
+			go_down(peer);
+		return;
+	}
+	peer->bad = 0;
+	peer->good++;
+	if (peer->state.is_down && peer->good >= peer->good_wanted)
+		go_up(peer);
+	else if (!peer->state.is_down && peer->good >= MK_PROBES_CALM)
+		peer->good_wanted = MK_PROBES_GOOD;
+}
+
+/* A peer that lost its last node is not down: nothing is known of it. */
+static unsigned int end_peer(struct peer *peer, size_t nodes, struct round *round)
+{
+	struct mk_probes_state before = peer->state, *now = &peer->state;
+	unsigned int news = 0;
+
+	judge(peer, round);
+	if (!nodes)
+		peer->state.is_down = false;
+	now->probed = round->state.probed;
+	now->answering = round->state.answering;
+	now->rtt_us = now->answering ? (uint32_t)(round->rtt_sum_us / now->answering) : 0;
+	if (!now->rtt_us != !now->shown_rtt_us || now->rtt_us > 2 * (uint64_t)now->shown_rtt_us ||
+	    2 * (uint64_t)now->rtt_us < now->shown_rtt_us)
+		now->shown_rtt_us = now->rtt_us;
+	if (before.is_down != now->is_down)
+		news |= MK_PROBES_USABLE | MK_PROBES_SHOWN;
+	if (before.probed != now->probed || before.answering != now->answering ||
+	    before.shown_rtt_us != now->shown_rtt_us)
+		news |= MK_PROBES_SHOWN;
+	return news;
+}
+
+static unsigned int end_round(struct mk_probes *probes)
+{
+	cleanup_free struct round *rounds = calloc(probes->peer_count + 1, sizeof(*rounds));
+	cleanup_free size_t *nodes = calloc(probes->peer_count + 1, sizeof(*nodes));
+	unsigned int news = 0;
+
+	if (!rounds || !nodes)
+		return 0;
+	for (size_t i = 0; i < probes->node_count; i++) {
+		struct node *node = &probes->nodes[i];
+
+		nodes[node->peer]++;
+		end_node(node, &rounds[node->peer], probes->rounds);
+	}
+	for (size_t i = 0; i < probes->peer_count; i++)
+		news |= end_peer(&probes->peers[i], nodes[i], &rounds[i]);
+	return news;
+}
+
+unsigned int mk_probes_next(struct mk_probes *probes, const struct mk_probe **list, size_t *count)
+{
+	unsigned int news = end_round(probes);
+
+	for (size_t i = 0; i < probes->node_count; i++) {
+		struct node *node = &probes->nodes[i];
+		struct sent *sent = &node->sent[probes->rounds % REMEMBERED];
+
+		*sent = (struct sent){ .nonce = next_nonce(probes) };
+		probes->list[i] = (struct mk_probe){ .to = node->ip, .nonce = sent->nonce };
+	}
+	probes->rounds++;
+	*list = probes->list;
+	*count = probes->node_count;
+	return news;
+}
+
+void mk_probes_sent(struct mk_probes *probes, size_t index, uint64_t now_ns)
+{
+	if (probes->rounds && index < probes->node_count)
+		probes->nodes[index].sent[(probes->rounds - 1) % REMEMBERED].at_ns = now_ns;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void take_rtt(struct node *node, uint64_t rtt_ns)
+{
+	uint64_t rtt_us = rtt_ns / 1000 ?: 1;
+
+	if (rtt_us > RTT_MAX_US)
+		return;
+	if (node->rtt_us)
+		rtt_us = (node->rtt_us * (uint64_t)(SMOOTHING - 1) + rtt_us) / SMOOTHING ?: 1;
+	node->rtt_us = (uint32_t)rtt_us;
+}
+
+bool mk_probes_answer(struct mk_probes *probes, const struct mk_ip *from, uint64_t nonce,
+		      uint64_t now_ns)
+{
+	struct node *node = node_of(probes, from);
+
+	for (size_t i = 0; node && nonce && i < REMEMBERED; i++) {
+		if (node->sent[i].nonce != nonce)
+			continue;
+		node->answered = true;
+		if (now_ns >= node->sent[i].at_ns)
+			take_rtt(node, now_ns - node->sent[i].at_ns);
+		return true;
+	}
+	return false;
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+static bool has_nodes(const struct mk_probes *probes, const struct peer *peer)
+{
+	for (size_t i = 0; i < probes->node_count; i++)
+		if (probes->nodes[i].peer == (size_t)(peer - probes->peers))
+			return true;
+	return false;
+}
+
+bool mk_probes_get(const struct mk_probes *probes, const char *name, struct mk_probes_state *state)
+{
+	const struct peer *peer = peer_of(probes, name), *hub;
+
+	*state = (struct mk_probes_state){ 0 };
+	if (!peer)
+		return false;
+	*state = peer->state;
+	hub = peer_of(probes, peer->via);
+	if (hub && !has_nodes(probes, peer))
+		state->is_down = hub->state.is_down;
+	return true;
+}

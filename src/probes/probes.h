@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/probes/probes.h - which nodes of other clusters get probes, and what their answers say of a
+ * peer: usable or down. Pure: no I/O, no kernel, no globals.
+ *
+ * Rounds follow one another by a second. In each, up to MK_PROBES_NODES nodes of a peer get a
+ * probe. A round is good if one of these nodes has answered its probe, or one of the two rounds
+ * before it.
+ * A peer is down after MK_PROBES_BAD bad rounds in a row. It is usable again after 3 good ones in a
+ * row, and after each further time down this doubles up to MK_PROBES_GOOD_MAX. After
+ * MK_PROBES_CALM rounds without being down it is 3 again. A peer starts as usable. A peer without
+ * nodes is as usable as the one by which it is reached. */
+#ifndef MK_PROBES_PROBES_H
+#define MK_PROBES_PROBES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/ip.h"
+
+#define MK_PROBES_NODES	   4 /* of a peer */
+#define MK_PROBES_BAD	   3 /* rounds */
+#define MK_PROBES_GOOD	   3
+#define MK_PROBES_GOOD_MAX 60
+#define MK_PROBES_CALM	   600
+
+struct mk_probes;
+
+/* Texts and nodes belong to the caller. */
+struct mk_probes_peer {
+	const char *name;
+	const char *via; /* the peer by which it is reached; NULL: by its own nodes */
+	const struct mk_ip *nodes; /* their virtual pod addresses, as this cluster sees them */
+	size_t node_count;
+};
+
+/* @seed: a secret random number, for the nonces and for the choice of nodes. Each node of this
+ * cluster should have another one. NULL: out of memory. */
+struct mk_probes *mk_probes_new(uint64_t seed);
+void mk_probes_free(struct mk_probes *probes);
+
+/* Set all peers, in any order of different names. A peer and a node that stay keep what is known of
+ * them. Which nodes are chosen depends on the seed and their addresses alone, so one that comes or
+ * goes changes at most one of them. -ENOMEM: everything stays as it was. */
+mk_must_check int mk_probes_set(struct mk_probes *probes, const struct mk_probes_peer *peers,
+				size_t count, struct mk_error *err);
+
+/* Changes of a round, as bits. */
+enum mk_probes_news {
+	MK_PROBES_USABLE = 1, /* a peer is down now, or usable again */
+	MK_PROBES_SHOWN = 2, /* another member of struct mk_probes_state but rtt_us */
+};
+
+struct mk_probe {
+	struct mk_ip to;
+	uint64_t nonce;
+};
+
+/* End a round, and begin the next one. @list: what to send, valid until the next mk_probes_next()
+ * or mk_probes_set(). Returns bits of enum mk_probes_news. */
+unsigned int mk_probes_next(struct mk_probes *probes, const struct mk_probe **list, size_t *count);
+/* Number @index of that list is sent at @now_ns, of any clock. */
+void mk_probes_sent(struct mk_probes *probes, size_t index, uint64_t now_ns);
+
+/* An answer of @from has come at @now_ns, of the same clock. Returns whether it belongs to one of
+ * the last three probes to that node, which then count as answered. */
+bool mk_probes_answer(struct mk_probes *probes, const struct mk_ip *from, uint64_t nonce,
+		      uint64_t now_ns);
+
+struct mk_probes_state {
+	bool is_down;
+	/* Nodes that get probes, and those of them that answer. A node counts in @probed as soon as
+	 * it has answered or has lost three probes. Zeros: nothing is known yet, or the peer is
+	 * reached by another one. */
+	uint32_t probed, answering;
+	uint32_t rtt_us; /* mean of the answering nodes, smoothed; 0: none answers */
+	uint32_t shown_rtt_us; /* follows @rtt_us if that is half or twice as long */
+};
+
+/* Returns false and zeros if there is no peer @name. */
+bool mk_probes_get(const struct mk_probes *probes, const char *name, struct mk_probes_state *state);
+
+#endif

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# test/lab/lib/clusters.sh - several labs, each a cluster with the same pod ranges, that are peers by
+# objects written by hand. CLUSTERS has their names; those but the hub have two nodes.
+
+BASE=${MK_LAB/t-clusters/cl} # names of labs are short
+# shellcheck disable=SC2034 # read by t_clusters.sh
+FAMILIES=1
+# shellcheck disable=SC2034 # the same
+[[ ${MK_LAB_FAMILY:-} != 46 ]] || SECOND=yes FAMILIES=2 # a second family beside that of $FAMILY
+
+# six TEXT: as in_family, of IPv6; both TEXT: with that of the second family behind it
+six() { FAMILY=6 in_family "$1"; }
+both() { if [[ ${SECOND:-} ]]; then echo "$1,$(six "$1")"; else in_family "$1"; fi; }
+
+POOLS=$(by_family 240.0.0.0/6 fd00:240::/32)
+[[ ! ${SECOND:-} ]] || POOLS+=,fd00:240::/32
+
+# of CLUSTER COMMAND...: what client.sh and its like do, in the lab of that cluster
+of()
+{
+	local -x MK_LAB=$BASE-$1
+	local -x MK_AGENT_FLAGS="--cluster-name $1 --peer-pools $POOLS ${MORE_FLAGS:-}"
+	shift
+	"$@"
+}
+
+nodes_of() { if [[ $1 == hub ]]; then echo node1; else echo node1 node2; fi; }
+
+explain()
+{
+	local cluster node
+	for cluster in "${CLUSTERS[@]}"; do
+		for node in $(nodes_of "$cluster"); do
+			echo "$cluster $node:"
+			of "$cluster" on "$node" "$MK_BIN" peers || true
+			of "$cluster" on "$node" "$MK_BIN" drops || true
+			of "$cluster" lab log "$node" | tail -n 4
+		done
+	done
+}
+
+labs_down()
+{
+	local cluster
+	for cluster in "${CLUSTERS[@]}"; do
+		of "$cluster" lab down
+	done
+	cleanup
+}
+trap labs_down EXIT
+
+# labs_up: the sites are numbered in the order of CLUSTERS, and a router joins them. Pod a of node1, and pod b
+# of node2, have the same addresses in all of them, and serve.
+labs_up()
+{
+	local cluster pids=() site=0
+	for cluster in "${CLUSTERS[@]}"; do
+		site=$((site + 1))
+		of "$cluster" lab up "$(nodes_of "$cluster" | wc -w)" --site "$site" --pods ${WITH_API:+--api} &
+		pids+=($!)
+	done
+	wait "${pids[@]}"
+	lab wan "${CLUSTERS[@]/#/$BASE-}"
+	for cluster in "${CLUSTERS[@]}"; do
+		expect_eq "pod a of $cluster" 10.244.1.2 "$(of "$cluster" lab pod node1 a)"
+		of "$cluster" serve a a --tcp 8080 --udp 8080
+		[[ $cluster != hub ]] || continue
+		expect_eq "pod b of $cluster" 10.244.2.2 "$(of "$cluster" lab pod node2 b)"
+		of "$cluster" serve b b --tcp 8080 --udp 8080
+	done
+}
+
+# ---- objects
+
+# published FROM TO: what FROM publishes becomes objects of TO
+published()
+{
+	of "$1" on node1 "$MK_BIN" peer publish >"$TMP/published-$1.yaml"
+	of "$2" lab apply "$TMP/published-$1.yaml"
+}
+
+# peer OF NAME VIEW ACCESS [MORE]: a ClusterPeer; MORE is YAML of its spec
+peer()
+{
+	of "$1" apply "peer-$2" <<-END
+		apiVersion: networking.monokube.io/v1alpha1
+		kind: ClusterPeer
+		metadata: {name: $2}
+		spec: {podCidr: "$(both "$3")", access: $4${5:+, $5}}
+	END
+}
+
+states() { of "$1" on "$2" "$MK_BIN" peers -o json | jq -r '.[] | "\(.name) \(.path) \(.state)"' | sort | paste -sd,; }
+# peers_are OF NODE WANTED
+peers_are() { [[ $(states "$1" "$2") == "$3" ]]; }
+
+# probes_show CLUSTER NODE PEER WANTED: "down answering", such as "false 2/2"
+probes_show() { [[ $(of "$1" on "$2" "$MK_BIN" peers "$3" -o json | jq -r '.[0] | "\(.down) \(.answering)"') == "$4" ]]; }
+
+# dropped CLUSTER NODE REASON
+dropped() { of "$1" drop_count "$2" "$3"; }

@@ -1,0 +1,180 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_clusters_introduced.sh - a hub introduces its branches to each other: west and east have one
+# ClusterPeer that a user wrote, of the hub, and use each other's Service through it. Each has an API server,
+# between which the test carries what is published.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+
+# shellcheck disable=SC2034 # read by clusters.sh
+CLUSTERS=(west east hub) WITH_API=yes
+# shellcheck source=test/lab/lib/clusters.sh
+. "$HERE/lib/clusters.sh"
+# shellcheck disable=SC2034 # read by clusters.sh
+MORE_FLAGS="--clusterset-cidr $(both 247.254.0.0/16)"
+GROUP=/apis/networking.monokube.io/v1alpha1
+MCS=/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop
+SLICES=/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices
+
+# ---- objects
+
+# get CLUSTER PATH JQ
+get() { of "$1" lab api get "$2" | jq -r "$3"; }
+
+# published_here CLUSTER KIND: names of what CLUSTER publishes, also of what it relays
+published_here() { get "$1" "$GROUP/namespaces/monokube-published/$2" '[.items[].metadata.name] | sort | join(" ")'; }
+publishes() { expect_eq "published by $1: $2" "$3" "$(published_here "$1" "$2")"; }
+
+# carry FROM TO KIND...: what FROM has published of these kinds is what TO has of it
+carry()
+{
+	local from=$1 to=$2 kind
+	shift 2
+	for kind in "$@"; do
+		get "$from" "$GROUP/namespaces/monokube-published/${kind,,}s" \
+			'.items[] | .kind = "'"$kind"'" | .apiVersion = "networking.monokube.io/v1alpha1" |
+			 .metadata = {name: .metadata.name, namespace: "monokube-peers", labels: .metadata.labels} |
+			 select(.metadata.labels["networking.monokube.io/cluster"] != "'"$to"'") | tojson | "---", .' \
+			>"$TMP/$from-$to-$kind.yaml"
+		of "$to" lab apply "$TMP/$from-$to-$kind.yaml"
+	done
+}
+
+namespaces()
+{
+	local name
+	for name in shop monokube-peers monokube-published; do
+		printf -- '---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n' "$name"
+	done
+}
+
+# peers_with OF NAME SPEC: a ClusterPeer without view
+peers_with()
+{
+	of "$1" apply "peer-$1-$2" <<-END
+		apiVersion: networking.monokube.io/v1alpha1
+		kind: ClusterPeer
+		metadata: {name: $2}
+		spec: {$3}
+	END
+}
+
+# exports CLUSTER: its pod b as shop/CLUSTER, port 80
+exports()
+{
+	of "$1" apply web <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: $1, namespace: shop}
+		spec: {clusterIP: 10.96.5.1, ports: [{name: http, port: 80}]}
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: $1, namespace: shop, labels: {kubernetes.io/service-name: $1}}
+		addressType: IPv4
+		ports: [{name: http, port: 8080}]
+		endpoints: [{addresses: [10.244.2.2], nodeName: node2}]
+		---
+		apiVersion: multicluster.x-k8s.io/v1beta1
+		kind: ServiceExport
+		metadata: {name: $1, namespace: shop}
+	END
+}
+
+has_peers() { expect_eq "ClusterPeers of $1" "$2" "$(get "$1" "$GROUP/clusterpeers" '[.items[].metadata.name] | sort | join(" ")')"; }
+import_address() { get "$1" "$MCS/serviceimports/$2" '.spec.ips[0] // empty'; }
+slices_of() { get "$1" "$SLICES" '[.items[] | select(.metadata.labels["multicluster.kubernetes.io/service-name"] == "'"$2"'") | .endpoints[].addresses[0]] | join(" ")'; }
+imports_nothing() { expect_eq "endpoints of $2 in $1" "" "$(slices_of "$1" "$2")"; }
+
+# asked CLUSTER POD SERVICE: who answers
+asked() { of "$1" ask "$2" tcp "$(with_port "$(import_address "$1" "$3")" 80)" | cut -d' ' -f1; }
+answers() { expect_eq "who answers $2 of $1" b "$(asked "$1" "$2" "$3" || true)"; }
+
+# ---- rows
+
+branches_meet_the_hub()
+{
+	local cluster
+	for cluster in "${CLUSTERS[@]}"; do
+		namespaces >"$TMP/namespaces.yaml"
+		of "$cluster" lab apply "$TMP/namespaces.yaml"
+	done
+	for cluster in west east; do
+		peers_with "$cluster" hub "accept: Transit"
+		peers_with hub "$cluster" "relay: true"
+	done
+	for cluster in "${CLUSTERS[@]}"; do
+		wait_for 40 expect_match "published by $cluster" "$cluster" "$(published_here "$cluster" publishedclusters)"
+	done
+	wait_for 30 publishes hub publishednodes "hub.node1"
+	for cluster in west east; do
+		wait_for 30 publishes "$cluster" publishednodes "$cluster.node1 $cluster.node2"
+		carry hub "$cluster" PublishedCluster PublishedNode
+		carry "$cluster" hub PublishedCluster PublishedNode
+	done
+	wait_for 30 peers_are hub node1 "east direct ok,west direct ok"
+}
+
+hub_introduces()
+{
+	local cluster other
+	wait_for 30 publishes hub publishedclusters "east hub west"
+	for cluster in west east; do
+		other=east
+		[[ $cluster == west ]] || other=west
+		carry hub "$cluster" PublishedCluster
+		wait_for 30 has_peers "$cluster" "$(xargs -n1 <<<"hub $other" | sort | xargs)"
+		for node in node1 node2; do
+			wait_for 30 peers_are "$cluster" "$node" "$(printf '%s\n' "hub direct ok" "$other hub ok" | sort | paste -sd,)"
+		done
+	done
+}
+
+branches_use_services()
+{
+	local cluster other
+	for cluster in west east; do
+		exports "$cluster"
+		wait_for 30 publishes "$cluster" publishedservices "$cluster.shop.$cluster"
+		carry "$cluster" hub PublishedService
+	done
+	wait_for 30 publishes hub publishedservices "east.shop.east west.shop.west"
+	for cluster in west east; do
+		other=east
+		[[ $cluster == west ]] || other=west
+		carry hub "$cluster" PublishedService
+		wait_for 30 expect_match "import of $other in $cluster" . "$(slices_of "$cluster" "$other")"
+		wait_for 20 answers "$cluster" a "$other"
+		wait_for 20 answers "$cluster" b "$other"
+	done
+	(($(get hub "$SLICES" '[.items[] | select(.metadata.labels["multicluster.kubernetes.io/service-name"])] | length') == 2))
+}
+
+agents_are_dead()
+{
+	of west lab agent kill node1
+	of hub lab agent kill node1
+	answers west a east
+	answers east b west
+	of west lab agent start node1
+	of hub lab agent start node1
+	wait_for 30 peers_are west node1 "east hub ok,hub direct ok"
+	answers west a east
+}
+
+hub_is_deleted()
+{
+	of west lab kubectl delete clusterpeer hub
+	wait_for 40 has_peers west ""
+	wait_for 30 imports_nothing west east
+	has_peers east "hub west"
+}
+
+labs_up
+check "hub and branches have a ClusterPeer of each other, and relay and accept" branches_meet_the_hub
+check "the hub shows its branches to each other, and each has a ClusterPeer for the other one" hub_introduces
+check "branches use each other's Service through the hub" branches_use_services
+check "agents are dead, and the Services answer; they start again, and all is as it was" agents_are_dead
+check "without the hub's ClusterPeer those that it introduced go" hub_is_deleted
+finish

@@ -1,0 +1,1019 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Published Services of several clusters to ServiceImports and EndpointSlices. Each row also checks
+ * that the result does not depend on the order in which objects come, and that a store that has
+ * seen changes gives the same as a new one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "unit/clusterset_text.h"
+#include "unit/unit.h"
+
+#define OBJECTS_MAX 4
+
+#define OLD		   "'exported': '2026-01-01T00:00:00Z', "
+#define NEW		   "'exported': '2026-01-02T00:00:00Z', "
+#define PORT(name, number) "{'name': '" name "', 'protocol': 'TCP', 'port': " #number "}"
+#define SET		   "'type': 'ClusterSetIP', 'ipFamilies': ['IPv4'], "
+#define WEB		   SET "'ports': [" HTTP "]"
+#define SLICES(eps)                                                                  \
+	", 'slices': [{'name': 'web-1', 'addressType': 'IPv4', 'ports': [" HTTP_8080 \
+	"], 'endpoints': [" eps "]}]"
+#define SLICES6(eps)                                                                 \
+	", 'slices': [{'name': 'web-6', 'addressType': 'IPv6', 'ports': [" HTTP_8080 \
+	"], 'endpoints': [" eps "]}]"
+#define ENDPOINT(more) SLICES("{'addresses': ['10.244.1.2'], " more "}")
+
+static const struct row {
+	const char *name;
+	struct {
+		const char *cluster, *spec;
+	} objects[OBJECTS_MAX];
+	const char *want[4];
+	const char *lack;
+} rows[] = {
+	/* ---- which clusters count ---- */
+	{ "a peer's export",
+	  { { "east", WEB } },
+	  { "imported", "clusters [{'cluster':'east'}]", "no own export" },
+	  NULL },
+	{ "this cluster's export",
+	  { { "west", WEB } },
+	  { "imported", "clusters [{'cluster':'west'}]", "own export" },
+	  "no own export" },
+	{ "both, sorted by name",
+	  { { "west", OLD WEB }, { "east", NEW WEB } },
+	  { "clusters [{'cluster':'east'},{'cluster':'west'}]", "own export" },
+	  "no own" },
+	{ "three",
+	  { { "north", WEB }, { "west", WEB }, { "east", WEB } },
+	  { "[{'cluster':'east'},{'cluster':'north'},{'cluster':'west'}]" },
+	  NULL },
+	{ "a cluster without ClusterPeer does not count",
+	  { { "south", WEB SLICES(EP("10.244.1.2")) } },
+	  { "not imported", "0 endpoints" },
+	  "slice" },
+	{ ".. beside one that counts",
+	  { { "south", OLD SET "'ports': [" PORT("http", 81) "]" }, { "east", NEW WEB } },
+	  { "clusters [{'cluster':'east'}]", "'port':80}", "conflicts none" },
+	  "81" },
+	/* ---- the import ---- */
+	{ "names and label of the import",
+	  { { "east", WEB } },
+	  { "'apiVersion':'multicluster.x-k8s.io/v1beta1','kind':'ServiceImport','metadata':{'name':'web','namespace':'shop','labels':{'app.kubernetes.io/managed-by':'monokube.io'}}" },
+	  NULL },
+	{ "conformance: ClusterIP becomes ClusterSetIP",
+	  { { "east", WEB } },
+	  { "'type':'ClusterSetIP'" },
+	  NULL },
+	{ "conformance: headless becomes Headless",
+	  { { "east", "'type': 'Headless', 'ports': [" HTTP "]" } },
+	  { "'type':'Headless'" },
+	  NULL },
+	{ "conformance: a Headless import has no address",
+	  { { "east", "'type': 'Headless', 'ipFamilies': ['IPv4'], 'ports': []" } },
+	  { "imported" },
+	  "'ips'" },
+	{ "conformance: a ClusterSetIP import has an address",
+	  { { "east", WEB } },
+	  { "'ips':['247.254." },
+	  NULL },
+	{ "conformance: the ports are those of the export",
+	  { { "east", WEB } },
+	  { "'ports':[{'name':'http','protocol':'TCP','port':80}]" },
+	  NULL },
+	{ "conformance: the affinity is that of the export",
+	  { { "east",
+	      "'sessionAffinity': 'ClientIP', 'sessionAffinityConfig': {'clientIP': {'timeoutSeconds': 9}}, " WEB } },
+	  { "'sessionAffinity':'ClientIP','sessionAffinityConfig':{'clientIP':{'timeoutSeconds':9}}" },
+	  NULL },
+	{ "conformance: only exported labels and annotations",
+	  { { "east",
+	      "'labels': {'dummy-label': 'true'}, 'annotations': {'dummy-annotation': 'true'}, " WEB } },
+	  { "'labels':{'dummy-label':'true','app.kubernetes.io/managed-by':'monokube.io'},'annotations':{'dummy-annotation':'true'}" },
+	  NULL },
+	{ "no affinity",
+	  { { "east", WEB } },
+	  { "'sessionAffinity':'None'" },
+	  "sessionAffinityConfig" },
+	{ "internalTrafficPolicy",
+	  { { "east", "'internalTrafficPolicy': 'Local', " WEB } },
+	  { "'internalTrafficPolicy':'Local'" },
+	  NULL },
+	{ "trafficDistribution",
+	  { { "east", "'trafficDistribution': 'PreferClose', " WEB } },
+	  { "'trafficDistribution':'PreferClose'" },
+	  NULL },
+	{ "appProtocol",
+	  { { "east", SET "'ports': [{'name': 'a', 'port': 1, 'appProtocol': 'https'}]" } },
+	  { "'port':1,'appProtocol':'https'" },
+	  NULL },
+	{ "a port without name",
+	  { { "east", SET "'ports': [{'port': 1}]" } },
+	  { "'ports':[{'protocol':'TCP','port':1}]" },
+	  NULL },
+	{ "a preference",
+	  { { "east", "'annotations': {'networking.monokube.io/prefer': 'local'}, " WEB } },
+	  { "'annotations':{'networking.monokube.io/prefer':'local'}" },
+	  NULL },
+	/* ---- addresses and families ---- */
+	{ "IPv4", { { "east", WEB } }, { "'ipFamilies':['IPv4']" }, "fd6d" },
+	{ "IPv6",
+	  { { "east", "'ipFamilies': ['IPv6'], 'ports': [" HTTP "]" } },
+	  { "'ips':['fd6d:6b63:7300::", "'ipFamilies':['IPv6']" },
+	  "247.254" },
+	{ "both",
+	  { { "east", "'ipFamilies': ['IPv4', 'IPv6'], 'ports': [" HTTP "]" } },
+	  { "'ips':['247.254.", "','fd6d:6b63:7300::", "'ipFamilies':['IPv4','IPv6']" },
+	  NULL },
+	{ "an export that names no family may have any",
+	  { { "east", "'ports': [" HTTP "]" } },
+	  { "'ipFamilies':['IPv4','IPv6']" },
+	  NULL },
+	{ "the families of all exports",
+	  { { "west", OLD WEB }, { "east", NEW "'ipFamilies': ['IPv6'], 'ports': [" HTTP "]" } },
+	  { "'ipFamilies':['IPv4','IPv6']", "IPFamilyConflict" },
+	  NULL },
+	/* ---- slices ---- */
+	{ "an endpoint of a peer has its view",
+	  { { "east", WEB SLICES(EP("10.244.1.2")) } },
+	  { "'endpoints':[{'addresses':['240.0.1.2'],'conditions':{'ready':true}}]",
+	    "1 endpoints, 0 left out" },
+	  "10.244" },
+	{ "equal addresses of two peers",
+	  { { "east", WEB SLICES(EP("10.244.1.2")) }, { "north", WEB SLICES(EP("10.244.1.2")) } },
+	  { "['240.0.1.2']", "['240.1.1.2']", "2 endpoints" },
+	  NULL },
+	{ "an own endpoint has its home address",
+	  { { "west", WEB SLICES(EP("10.244.1.2")) } },
+	  { "['10.244.1.2']" },
+	  "240." },
+	{ "the highest address",
+	  { { "east", WEB SLICES(EP("10.244.255.255")) } },
+	  { "['240.0.255.255']" },
+	  NULL },
+	{ "IPv6",
+	  { { "east", WEB SLICES6(EP("fd00:244::12")) } },
+	  { "'addressType':'IPv6'", "['fdee::12']" },
+	  NULL },
+	{ "IPv6 of another node",
+	  { { "east", WEB SLICES6(EP("fd00:244:0:55::12")) } },
+	  { "['fdee:0:0:55::12']" },
+	  NULL },
+	{ "conformance: labels of a slice",
+	  { { "east", WEB SLICES(EP("10.244.1.2")) } },
+	  { "'kind':'EndpointSlice'",
+	    "'namespace':'shop','labels':{'multicluster.kubernetes.io/service-name':'web','multicluster.kubernetes.io/source-cluster':'east','endpointslice.kubernetes.io/managed-by':'monokube.io'" },
+	  "kubernetes.io/service-name':'web','kubernetes.io" },
+	{ "no label of Services",
+	  { { "east", WEB SLICES(EP("10.244.1.2")) } },
+	  { "slice" },
+	  "{'kubernetes.io/service-name'" },
+	{ "name of a slice",
+	  { { "east", WEB SLICES(EP("10.244.1.2")) } },
+	  { "'metadata':{'name':'web-east-" },
+	  NULL },
+	{ "a slice of each cluster",
+	  { { "east", WEB SLICES(EP("10.244.1.2")) }, { "west", WEB SLICES(EP("10.244.1.3")) } },
+	  { "'name':'web-east-", "'name':'web-west-" },
+	  NULL },
+	{ "ports of a slice",
+	  { { "east", WEB SLICES(EP("10.244.1.2")) } },
+	  { "'addressType':'IPv4','ports':[{'name':'http','protocol':'TCP','port':8080}]" },
+	  NULL },
+	{ "conditions",
+	  { { "east",
+	      WEB ENDPOINT(
+		      "'conditions': {'ready': false, 'serving': true, 'terminating': true}") } },
+	  { "'conditions':{'ready':false,'serving':true,'terminating':true}" },
+	  NULL },
+	{ "zone and hints travel",
+	  { { "east", WEB ENDPOINT("'zone': 'a', 'hints': {'forZones': [{'name': 'a'}]}") } },
+	  { "'zone':'a','hints':{'forZones':[{'name':'a'}]}" },
+	  NULL },
+	{ "hostnames travel",
+	  { { "east", WEB ENDPOINT("'hostname': 'web-0'") } },
+	  { "'hostname':'web-0'" },
+	  NULL },
+	{ "a peer's node name does not",
+	  { { "east", WEB ENDPOINT("'nodeName': 'n1'") } },
+	  { "240.0.1.2" },
+	  "n1" },
+	{ "an own node name does",
+	  { { "west", WEB ENDPOINT("'nodeName': 'n1'") } },
+	  { "'nodeName':'n1'" },
+	  NULL },
+	{ "when the change began",
+	  { { "east", WEB
+	      ", 'slices': [{'name': 'web-1', 'triggerTime': '2026-01-02T03:04:05Z', 'addressType': 'IPv4', 'endpoints': [" EP(
+		      "10.244.1.2") "]}]" } },
+	  { "'annotations':{'endpoints.kubernetes.io/last-change-trigger-time':'2026-01-02T03:04:05Z'}" },
+	  NULL },
+	{ "no endpoints, no slice",
+	  { { "east", WEB SLICES("") } },
+	  { "imported", "0 endpoints, 0 left out" },
+	  "slice" },
+	{ "headless slices",
+	  { { "east", "'type': 'Headless', 'ports': [" HTTP "]" ENDPOINT("'hostname': 'web-0'") } },
+	  { "'hostname':'web-0'" },
+	  NULL },
+	/* ---- hostile endpoints (rule 39) ---- */
+	{ "outside of its cluster's range",
+	  { { "east", WEB SLICES(EP("10.245.0.1") "," EP("10.244.0.1")) } },
+	  { "1 endpoints, 1 left out",
+	    "endpoint 10.245.0.1 of cluster 'east' is left out: it is outside of its cluster's pod range" },
+	  "['10.245" },
+	{ "an address of a Service here",
+	  { { "east", WEB SLICES(EP("10.96.0.1")) } },
+	  { "0 endpoints, 1 left out" },
+	  "['10.96" },
+	{ "the view of another peer",
+	  { { "east", WEB SLICES(EP("240.1.0.1")) } },
+	  { "0 endpoints, 1 left out" },
+	  "['240.1" },
+	{ "its own view",
+	  { { "east", WEB SLICES(EP("240.0.0.1")) } },
+	  { "0 endpoints, 1 left out" },
+	  "['240.0" },
+	{ "an own endpoint outside of clusterCidr",
+	  { { "west", WEB SLICES(EP("192.168.1.1")) } },
+	  { "0 endpoints, 1 left out" },
+	  "['192" },
+	{ "IPv6 outside",
+	  { { "east", WEB SLICES6(EP("fd00:245::1")) } },
+	  { "0 endpoints, 1 left out" },
+	  "['fd" },
+	/* ---- conflicts ---- */
+	{ "no conflict",
+	  { { "west", OLD WEB }, { "east", NEW WEB } },
+	  { "conflicts none" },
+	  "Conflict" },
+	{ "one export has no conflict", { { "west", OLD WEB } }, { "conflicts none" }, NULL },
+	{ "conformance: conflicting ports, the oldest wins",
+	  { { "west", OLD WEB }, { "east", NEW SET "'ports': [" PORT("http", 81) "]" } },
+	  { "conflicts PortConflict:", "'ports':[{'name':'http','protocol':'TCP','port':80}]",
+	    "port 'http: TCP 80' of cluster 'west' counts, port 'http: TCP 81' of cluster 'east' does not" },
+	  "'port':81" },
+	{ ".. also if it is the peer's",
+	  { { "west", NEW WEB }, { "east", OLD SET "'ports': [" PORT("http", 81) "]" } },
+	  { "conflicts PortConflict:", "'port':81}]" },
+	  "'port':80" },
+	{ "of equal age, the first cluster by name",
+	  { { "west", OLD WEB }, { "east", OLD SET "'ports': [" PORT("http", 81) "]" } },
+	  { "'port':81}]" },
+	  "'port':80" },
+	{ "an export without time is the oldest",
+	  { { "west", OLD WEB }, { "east", SET "'ports': [" PORT("http", 81) "]" } },
+	  { "'port':81}]" },
+	  "'port':80" },
+	{ "one number with two names",
+	  { { "west", OLD WEB }, { "east", NEW SET "'ports': [" PORT("web", 80) "]" } },
+	  { "PortConflict",
+	    "port 'http: TCP 80' of cluster 'west' counts, port 'web: TCP 80' of cluster 'east' does not" },
+	  "'name':'web','protocol'" },
+	{ "protocols",
+	  { { "west", OLD SET "'ports': [{'name': 'dns', 'port': 53}]" },
+	    { "east", NEW SET "'ports': [{'name': 'dns', 'protocol': 'UDP', 'port': 53}]" } },
+	  { "PortConflict" },
+	  "UDP','port" },
+	{ "appProtocol",
+	  { { "west", OLD SET "'ports': [{'name': 'a', 'port': 1, 'appProtocol': 'http'}]" },
+	    { "east", NEW SET "'ports': [{'name': 'a', 'port': 1, 'appProtocol': 'https'}]" } },
+	  { "PortConflict", "a: TCP 1 https" },
+	  "'appProtocol':'https'" },
+	{ "conformance: the union of ports",
+	  { { "west", OLD WEB },
+	    { "east",
+	      NEW SET "'ports': [" HTTP ", {'name': 'stcp', 'port': 142, 'protocol': 'SCTP'}]" } },
+	  { "'ports':[{'name':'http','protocol':'TCP','port':80},{'name':'stcp','protocol':'SCTP','port':142}]" },
+	  NULL },
+	{ ".. whose ports are not identical (v0.5)",
+	  { { "west", OLD WEB }, { "east", NEW SET "'ports': [" HTTP ", " PORT("more", 9) "]" } },
+	  { "PortConflict",
+	    "port 'more: TCP 9' of cluster 'east' is not exported by cluster 'west'" },
+	  NULL },
+	{ "another order of ports is no conflict",
+	  { { "west", OLD SET "'ports': [" HTTP ", " PORT("b", 2) "]" },
+	    { "east", NEW SET "'ports': [" PORT("b", 2) ", " HTTP "]" } },
+	  { "conflicts none", "'port':80},{'name':'b'" },
+	  NULL },
+	{ "one port number of two protocols is no conflict",
+	  { { "west", OLD SET
+	      "'ports': [{'name': 'a', 'port': 53}, {'name': 'b', 'protocol': 'UDP', 'port': 53}]" },
+	    { "east", NEW SET
+	      "'ports': [{'name': 'a', 'port': 53}, {'name': 'b', 'protocol': 'UDP', 'port': 53}]" } },
+	  { "conflicts none" },
+	  NULL },
+	{ "ports of three clusters",
+	  { { "west", OLD WEB },
+	    { "east", NEW SET "'ports': [" PORT("b", 2) "]" },
+	    { "north", NEW SET "'ports': [" PORT("c", 3) "]" } },
+	  { "'port':80},{'name':'b','protocol':'TCP','port':2},{'name':'c'" },
+	  NULL },
+	{ "conformance: type, the oldest wins",
+	  { { "west", OLD WEB }, { "east", NEW "'type': 'Headless', 'ports': [" HTTP "]" } },
+	  { "TypeConflict", "'type':'ClusterSetIP'", "'ips'",
+	    "type of cluster 'west' counts, which exported first, that of cluster 'east' differs" },
+	  NULL },
+	{ ".. also Headless",
+	  { { "west", NEW WEB },
+	    { "east", OLD "'type': 'Headless', 'ipFamilies': ['IPv4'], 'ports': [" HTTP "]" } },
+	  { "conflicts TypeConflict:", "'type':'Headless'" },
+	  "'ips'" },
+	{ "affinity",
+	  { { "west", OLD WEB },
+	    { "east", NEW
+	      "'sessionAffinity': 'ClientIP', 'sessionAffinityConfig': {'clientIP': {'timeoutSeconds': 9}}, " WEB } },
+	  { "conflicts SessionAffinityConflict:", "'sessionAffinity':'None'" },
+	  "ClientIP" },
+	{ "affinity's configuration",
+	  { { "west", OLD
+	      "'sessionAffinity': 'ClientIP', 'sessionAffinityConfig': {'clientIP': {'timeoutSeconds': 8}}, " WEB },
+	    { "east", NEW
+	      "'sessionAffinity': 'ClientIP', 'sessionAffinityConfig': {'clientIP': {'timeoutSeconds': 9}}, " WEB } },
+	  { "conflicts SessionAffinityConfigConflict:", "'timeoutSeconds':8" },
+	  NULL },
+	{ "conformance: annotations and labels",
+	  { { "west", OLD
+	      "'labels': {'dummy-label': 'true'}, 'annotations': {'dummy-annotation': 'true'}, " WEB },
+	    { "east", NEW
+	      "'labels': {'dummy-label2': 'true'}, 'annotations': {'dummy-annotation2': 'true'}, " WEB } },
+	  { "conflicts AnnotationsConflict,LabelsConflict:", "'dummy-label':'true'",
+	    "'dummy-annotation':'true'" },
+	  "'dummy-label2':" },
+	{ "annotations",
+	  { { "west", OLD WEB }, { "east", NEW "'annotations': {'a': 'b'}, " WEB } },
+	  { "conflicts AnnotationsConflict:" },
+	  "'a':'b'" },
+	{ "labels of one key",
+	  { { "west", OLD "'labels': {'a': '1'}, " WEB },
+	    { "east", NEW "'labels': {'a': '2'}, " WEB } },
+	  { "conflicts LabelsConflict:", "'a':'1'" },
+	  "'a':'2'" },
+	{ "internalTrafficPolicy",
+	  { { "west", OLD WEB }, { "east", NEW "'internalTrafficPolicy': 'Local', " WEB } },
+	  { "conflicts InternalTrafficPolicyConflict:" },
+	  "'Local'" },
+	{ "trafficDistribution",
+	  { { "west", OLD "'trafficDistribution': 'PreferClose', " WEB }, { "east", NEW WEB } },
+	  { "conflicts TrafficDistributionConflict:", "PreferClose" },
+	  NULL },
+	{ "families",
+	  { { "west", OLD WEB },
+	    { "east", NEW "'ipFamilies': ['IPv4', 'IPv6'], 'ports': [" HTTP "]" } },
+	  { "conflicts IPFamilyConflict:" },
+	  NULL },
+	{ "several reasons",
+	  { { "west", OLD WEB },
+	    { "east", NEW
+	      "'type': 'Headless', 'sessionAffinity': 'ClientIP', 'ipFamilies': ['IPv4'], 'ports': [" PORT(
+		      "http", 81) "]" } },
+	  { "conflicts PortConflict,TypeConflict,SessionAffinityConflict:" },
+	  NULL },
+	{ "a conflict of two peers is one here too",
+	  { { "north", NEW WEB },
+	    { "east", OLD SET "'ports': [" PORT("http", 81) "]" },
+	    { "west", NEW SET "'ports': [" PORT("http", 81) "]" } },
+	  { "PortConflict", "own export" },
+	  "no own" },
+	{ "endpoints of a cluster that lost count",
+	  { { "west", OLD WEB SLICES(EP("10.244.1.1")) },
+	    { "east", NEW "'type': 'Headless', 'ports': [" HTTP "]" SLICES(EP("10.244.1.2")) } },
+	  { "10.244.1.1", "240.0.1.2", "2 endpoints" },
+	  NULL },
+};
+
+static void apply(struct mk_imports *imports, const char *cluster, const char *spec)
+{
+	json_object *tree = published_of(cluster, spec);
+	struct mk_error err;
+
+	ck_ok(mk_imports_apply(imports, tree, &err));
+	json_object_put(tree);
+}
+
+static size_t object_count(const struct row *row)
+{
+	size_t count = 0;
+
+	while (count < OBJECTS_MAX && row->objects[count].cluster)
+		count++;
+	return count;
+}
+
+static char *merge_row(const struct row *row, bool reversed)
+{
+	struct mk_imports *imports = imports_of_west();
+	size_t count = object_count(row);
+	char *text;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t at = reversed ? count - 1 - i : i;
+
+		apply(imports, row->objects[at].cluster, row->objects[at].spec);
+	}
+	text = merged_text(imports, "shop", "web");
+	mk_imports_free(imports);
+	return text;
+}
+
+static bool has_east(const struct row *row)
+{
+	for (size_t i = 0; i < object_count(row); i++)
+		if (strcmp(row->objects[i].cluster, "east") == 0)
+			return true;
+	return false;
+}
+
+/* The objects come one after the other, with merges between them, after others that went. */
+static char *merge_changed(const struct row *row)
+{
+	struct mk_imports *imports = imports_of_west();
+	char *text = NULL;
+
+	apply(imports, "east", OLD SET "'ports': [" PORT("other", 7) "]" SLICES(EP("10.244.9.9")));
+	apply(imports, "north", NEW WEB SLICES(EP("10.244.9.8")));
+	mk_imports_delete(imports, "monokube-peers", "north.shop.web");
+	for (size_t i = 0; i < object_count(row); i++) {
+		free(text);
+		text = merged_text(imports, "shop", "web");
+		apply(imports, row->objects[i].cluster, row->objects[i].spec);
+	}
+	if (!has_east(row))
+		mk_imports_delete(imports, "monokube-peers", "east.shop.web");
+	free(text);
+	text = merged_text(imports, "shop", "web");
+	mk_imports_free(imports);
+	return text;
+}
+
+START_TEST(test_merge)
+{
+	const struct row *row = &rows[_i];
+	cleanup_free char *text = merge_row(row, false), *reversed = merge_row(row, true);
+	cleanup_free char *changed = merge_changed(row);
+
+	ck_assert_msg(strcmp(text, reversed) == 0, "%s: %s is not %s", row->name, text, reversed);
+	ck_assert_msg(strcmp(text, changed) == 0, "%s: %s is not %s", row->name, text, changed);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(row->want) && row->want[i]; i++)
+		ck_assert_msg(strstr(text, row->want[i]), "%s: no %s in %s", row->name,
+			      row->want[i], text);
+	ck_assert_msg(!row->lack || !strstr(text, row->lack), "%s: %s in %s", row->name, row->lack,
+		      text);
+}
+END_TEST
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static const struct refused {
+	const char *name, *spec, *expected;
+} refused[] = {
+	{ "no port number", SET "'ports': [{'name': 'a'}]",
+	  "spec: ports[0]: port is missing, expected 1 to 65535" },
+	{ "port 65536", SET "'ports': [{'name': 'a', 'port': 65536}]",
+	  "ports[0]: port: value 65536" },
+	{ "a fraction as port", SET "'ports': [{'name': 'a', 'port': 1.5}]",
+	  "port: value 1.5, expected a whole number" },
+	{ "a port's name", SET "'ports': [{'name': 'A b', 'port': 1}]",
+	  "name: value 'A b', expected a DNS label" },
+	{ "a protocol", SET "'ports': [{'protocol': 'ICMP', 'port': 1}]",
+	  "protocol: value \"ICMP\", expected TCP, UDP or SCTP" },
+	{ "appProtocol that an EndpointSlice may not have",
+	  SET "'ports': [{'port': 1, 'appProtocol': 'a b'}]", "appProtocol: value 'a b'" },
+	{ "a port that is no object", SET "'ports': [7]", "ports[0]: expected an object" },
+	{ "ports that are no list", SET "'ports': {}", "ports: value an object, expected a list" },
+	{ "a type", "'type': 'ExternalName', 'ports': []",
+	  "type: value \"ExternalName\", expected ClusterSetIP or Headless" },
+	{ "a time", "'exported': 'yesterday', 'ports': []",
+	  "exported: value 'yesterday', expected a time" },
+	{ "an affinity", "'sessionAffinity': 'Cookie'",
+	  "sessionAffinity: value \"Cookie\", expected None or ClientIP" },
+	{ "an affinity's time", "'sessionAffinityConfig': {'clientIP': {'timeoutSeconds': 0}}",
+	  "timeoutSeconds: value 0, expected a number from 1 to 86400" },
+	{ "a policy", "'internalTrafficPolicy': 'Near'", "internalTrafficPolicy: value \"Near\"" },
+	{ "a family", "'ipFamilies': ['IPv5']",
+	  "ipFamilies: value \"IPv5\", expected IPv4 or IPv6" },
+	{ "three families", "'ipFamilies': ['IPv4', 'IPv6', 'IPv4']",
+	  "ipFamilies: 3 elements, expected at most 2" },
+	{ "a label that the API server refuses", "'labels': {'a b': 'c'}",
+	  "labels: key 'a b' is not allowed" },
+	{ "a label of ours", "'labels': {'app.kubernetes.io/managed-by': 'me'}",
+	  "labels: key 'app.kubernetes.io/managed-by' is not allowed: its key is reserved" },
+	{ "a label's value", "'labels': {'a': 7}", "labels: key 'a' is not allowed" },
+	{ "an annotation's value", "'annotations': {'a': {}}",
+	  "annotations: key 'a' is not allowed" },
+	{ "a part beyond the parts", "'part': 1, 'parts': 1",
+	  "part: value 1, expected a number from 0 to 0" },
+	{ "too many parts", "'parts': 51", "parts: value 51, expected a number from 1 to 50" },
+	{ "a slice without name", "'slices': [{'addressType': 'IPv4'}]",
+	  "slices[0]: name is missing" },
+	{ "a slice without type", "'slices': [{'name': 'a'}]",
+	  "slices[0]: addressType is missing" },
+	{ "two slices of one name",
+	  "'slices': [{'name': 'a', 'addressType': 'IPv4'}, {'name': 'a', 'addressType': 'IPv4'}]",
+	  "slices: name 'a' is twice" },
+	{ "no address", WEB SLICES("{'addresses': []}"), "endpoints[0]: addresses[0] is missing" },
+	{ "no addresses at all", WEB SLICES("{}"), "addresses[0] is missing" },
+	{ "an address of the other family", WEB SLICES(EP("fd00:244::1")),
+	  "addresses[0]: value \"fd00:244::1\", expected an IPv4 address" },
+	{ "an IPv4 address in disguise", WEB SLICES6(EP("::ffff:10.244.1.2")),
+	  "expected an IPv6 address" },
+	{ "a text that is no address", WEB SLICES(EP("10.244.1")), "value \"10.244.1\"" },
+	{ "a condition", WEB ENDPOINT("'conditions': {'ready': 1}"),
+	  "ready: value 1, expected true or false" },
+	{ "a hostname", WEB ENDPOINT("'hostname': 'a.b'"),
+	  "hostname: value \"a.b\", expected lower case letters" },
+	{ "a zone", WEB ENDPOINT("'zone': 'a b'"), "zone: value \"a b\", expected a zone" },
+	{ "hints", WEB ENDPOINT("'hints': {'forZones': ['a']}"),
+	  "forZones: value a list, expected a list of zones" },
+	{ "nine hints", WEB ENDPOINT("'hints': {'forZones': [{},{},{},{},{},{},{},{},{}]}"),
+	  "forZones: 9 elements, expected at most 8" },
+	{ "a time of a change",
+	  "'slices': [{'name': 'a', 'addressType': 'IPv4', 'triggerTime': 'now'}]",
+	  "triggerTime: value 'now', expected a time" },
+	{ "a text with NUL", WEB ENDPOINT("'nodeName': 'a\\u0000b'"),
+	  "nodeName: value \"a\\u0000b\", expected UTF-8" },
+	{ "a text that is no UTF-8", WEB ENDPOINT("'nodeName': 'a\xff'"), "nodeName: value" },
+};
+
+/* .. and the last valid version stays. */
+START_TEST(test_refused)
+{
+	const struct refused *row = &refused[_i];
+	struct mk_imports *imports = imports_of_west();
+	cleanup_free char *before = NULL, *after = NULL;
+	json_object *tree = published_of("east", row->spec);
+	struct mk_error err;
+
+	apply(imports, "east", OLD WEB SLICES(EP("10.244.1.2")));
+	before = merged_text(imports, "shop", "web");
+	ck_assert_msg(mk_imports_apply(imports, tree, &err) == -EINVAL, "%s: accepted", row->name);
+	ck_assert_msg(strstr(mk_error_text(&err), row->expected) &&
+			      strncmp(mk_error_text(&err),
+				      "PublishedService 'east.shop.web': ", 34) == 0,
+		      "%s: %s", row->name, mk_error_text(&err));
+	after = merged_text(imports, "shop", "web");
+	ck_assert_str_eq(before, after);
+	json_object_put(tree);
+	mk_imports_free(imports);
+}
+END_TEST
+
+static void check_metadata(const char *text, const char *expected)
+{
+	struct mk_imports *imports = imports_of_west();
+	json_object *tree = tree_of(text);
+	struct mk_error err;
+
+	ck_assert_msg(mk_imports_apply(imports, tree, &err) == -EINVAL, "accepted: %s", text);
+	ck_assert_msg(strstr(mk_error_text(&err), expected) != NULL, "%s", mk_error_text(&err));
+	json_object_put(tree);
+	mk_imports_free(imports);
+}
+
+#define META(name, namespace_, cluster, spec)                         \
+	"{'metadata': {'name': '" name "', 'namespace': '" namespace_ \
+	"', 'labels': {'networking.monokube.io/cluster': '" cluster "'}}, 'spec': {" spec "}}"
+#define SHOP_WEB "'namespace': 'shop', 'name': 'web'"
+
+START_TEST(test_wrong_metadata)
+{
+	check_metadata("{}", "expected name and namespace");
+	check_metadata("{'metadata': {'name': 'a', 'namespace': 'b'}}",
+		       "expected the name of the cluster");
+	check_metadata(META("east.shop.web", "monokube-peers", "east.", SHOP_WEB),
+		       "is 'east.', expected the name of the cluster");
+	check_metadata(META("west.shop.web", "monokube-peers", "west", SHOP_WEB),
+		       "what cluster 'west' publishes is in 'monokube-published' here");
+	check_metadata(META("east.shop.web", "monokube-published", "east", SHOP_WEB),
+		       "is in 'monokube-peers' here");
+	check_metadata(META("east.shop.api", "monokube-peers", "east", SHOP_WEB),
+		       "metadata.name is 'east.shop.api', expected 'east.shop.web'");
+	check_metadata(META("north.shop.web", "monokube-peers", "east", SHOP_WEB),
+		       "expected 'east.shop.web'");
+	check_metadata(META("east.shop.web.1", "monokube-peers", "east", SHOP_WEB),
+		       "expected 'east.shop.web'");
+	check_metadata(META("east.shop.web", "monokube-peers", "east",
+			    SHOP_WEB ", 'part': 1, 'parts': 2"),
+		       "expected 'east.shop.web.1'");
+	check_metadata(META("east.kube-system.web", "monokube-peers", "east",
+			    "'namespace': 'kube-system', 'name': 'web'"),
+		       "Services of namespaces kube-* are not imported");
+	check_metadata(META("east.shop.web", "monokube-peers", "east", "'name': 'web'"),
+		       "spec: namespace is missing");
+	check_metadata(META("east.shop.web", "monokube-peers", "east",
+			    "'namespace': 'shop', 'name': 'w.b'"),
+		       "spec: name: value \"w.b\"");
+}
+END_TEST
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static void apply_part(struct mk_imports *imports, unsigned int part, unsigned int parts,
+		       const char *layout, const char *slice, const char *address)
+{
+	cleanup_free char *spec = NULL;
+	char suffix[8] = "";
+	struct mk_error err;
+	json_object *tree;
+
+	text_add(
+		&spec,
+		WEB
+		", 'part': %u, 'parts': %u, 'layout': '%s', 'slices': [{'name': '%s', 'addressType': 'IPv4', 'endpoints': [" EP(
+			"%s") "]}]",
+		part, parts, layout, slice, address);
+	if (part > 0)
+		snprintf(suffix, sizeof(suffix), ".%u", part);
+	tree = published_named("east", "shop", "web", suffix, spec);
+	ck_ok(mk_imports_apply(imports, tree, &err));
+	json_object_put(tree);
+}
+
+static void expect(struct mk_imports *imports, const char *want, const char *lack)
+{
+	cleanup_free char *text = merged_text(imports, "shop", "web");
+
+	ck_assert_msg(strstr(text, want) != NULL, "no %s in %s", want, text);
+	ck_assert_msg(!lack || !strstr(text, lack), "%s in %s", lack, text);
+}
+
+START_TEST(test_parts)
+{
+	struct mk_imports *imports = imports_of_west();
+
+	apply_part(imports, 1, 2, "a", "s2", "10.244.0.2");
+	expect(imports, "not imported", NULL);
+	apply_part(imports, 0, 2, "a", "s1", "10.244.0.1");
+	expect(imports, "2 endpoints", NULL);
+	/* A part alone may change. */
+	apply_part(imports, 1, 2, "a", "s2", "10.244.0.3");
+	expect(imports, "240.0.0.3", "240.0.0.2");
+	/* Another division counts when all parts have it. */
+	apply_part(imports, 0, 2, "b", "s3", "10.244.0.4");
+	expect(imports, "240.0.0.1", "240.0.0.4");
+	apply_part(imports, 1, 2, "b", "s1", "10.244.0.1");
+	expect(imports, "240.0.0.4", "240.0.0.3");
+	/* One part less: what is left of the second one does not count. */
+	apply_part(imports, 0, 1, "", "s3", "10.244.0.4");
+	expect(imports, "1 endpoints", "240.0.0.1'");
+	mk_imports_delete(imports, "monokube-peers", "east.shop.web.1");
+	expect(imports, "1 endpoints", NULL);
+	mk_imports_free(imports);
+}
+END_TEST
+
+/* A lost part changes nothing; the first part that goes ends the publication. */
+START_TEST(test_part_goes)
+{
+	struct mk_imports *imports = imports_of_west();
+
+	apply_part(imports, 0, 2, "a", "s1", "10.244.0.1");
+	apply_part(imports, 1, 2, "a", "s2", "10.244.0.2");
+	mk_imports_delete(imports, "monokube-peers", "east.shop.web.1");
+	expect(imports, "2 endpoints", NULL);
+	apply_part(imports, 1, 2, "a", "s2", "10.244.0.2");
+	mk_imports_delete(imports, "monokube-peers", "east.shop.web");
+	expect(imports, "not imported", NULL);
+	mk_imports_free(imports);
+}
+END_TEST
+
+START_TEST(test_slice_in_two_parts)
+{
+	struct mk_imports *imports = imports_of_west();
+
+	apply_part(imports, 0, 2, "a", "s1", "10.244.0.1");
+	apply_part(imports, 1, 2, "a", "s1", "10.244.0.2");
+	expect(imports,
+	       "1 endpoints, 1 left out: EndpointSlice 's1' of cluster 'east' is left out: it is in two parts",
+	       "240.0.0.2");
+	mk_imports_free(imports);
+}
+END_TEST
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+static size_t waiting(struct mk_imports *imports)
+{
+	char namespace_[MK_IMPORTS_NAME_SIZE], name[MK_IMPORTS_NAME_SIZE];
+	size_t count = 0;
+
+	while (mk_imports_next(imports, namespace_, name))
+		count++;
+	return count;
+}
+
+static void apply_named(struct mk_imports *imports, const char *cluster, const char *namespace_,
+			const char *name, const char *spec)
+{
+	json_object *tree = published_named(cluster, namespace_, name, "", spec);
+	struct mk_error err;
+
+	ck_ok(mk_imports_apply(imports, tree, &err));
+	json_object_put(tree);
+}
+
+/* One change costs the work of one Service. */
+START_TEST(test_which_wait)
+{
+	struct mk_imports *imports = imports_of_west();
+
+	apply_named(imports, "east", "shop", "web", WEB);
+	apply_named(imports, "west", "shop", "web", WEB);
+	apply_named(imports, "east", "shop", "api", WEB);
+	apply_named(imports, "north", "other", "web", WEB);
+	ck_assert_uint_eq(waiting(imports), 3);
+	ck_assert_uint_eq(waiting(imports), 0);
+	apply_named(imports, "east", "shop", "web", WEB SLICES(EP("10.244.1.1")));
+	ck_assert_uint_eq(waiting(imports), 1);
+	mk_imports_touch(imports, "shop", NULL);
+	ck_assert_uint_eq(waiting(imports), 2);
+	mk_imports_touch(imports, NULL, NULL);
+	ck_assert_uint_eq(waiting(imports), 3);
+	mk_imports_touch(imports, "shop", "web");
+	mk_imports_touch(imports, "shop", "unknown");
+	ck_assert_uint_eq(waiting(imports), 2);
+	set_cluster(imports, "east", "10.244.0.0/16", "240.0.0.0/16", "fd00:244::/56", "fdee::/56");
+	ck_assert_uint_eq(waiting(imports), 0);
+	set_cluster(imports, "east", "10.244.0.0/16", "240.2.0.0/16", "fd00:244::/56", "fdee::/56");
+	ck_assert_uint_eq(waiting(imports), 2);
+	mk_imports_remove_cluster(imports, "north");
+	ck_assert_uint_eq(waiting(imports), 1);
+	mk_imports_delete(imports, "monokube-peers", "east.shop.api");
+	ck_assert_uint_eq(waiting(imports), 1);
+	mk_imports_delete(imports, "monokube-peers", "east.shop.api");
+	ck_assert_uint_eq(waiting(imports), 0);
+	mk_imports_free(imports);
+}
+END_TEST
+
+/* Another cluster sees an external address by a view of its own. This cluster uses the target. */
+START_TEST(test_externals)
+{
+#define EXTERNAL SLICES("{'addresses': ['247.255.0.5'], 'target': '192.0.2.7'}")
+	struct mk_imports *imports = imports_of_west();
+	struct mk_imports_cluster east = { .name = "east" }, west = { .name = "west" };
+	struct mk_error err;
+
+	east.home[0] = west.home[0] = west.view[0] = cidr_of("10.244.0.0/16");
+	east.view[0] = cidr_of("240.0.0.0/16");
+	apply_named(imports, "east", "shop", "web", WEB EXTERNAL);
+	expect(imports, "it is outside of its cluster's pod range", "['247.255");
+	east.external_home[0] = cidr_of("247.255.0.0/20");
+	ck_ok(mk_imports_set_cluster(imports, &east, &err));
+	expect(imports, "1 left out", "240.9.0.5");
+	east.external_view[0] = cidr_of("240.9.0.0/20");
+	ck_ok(mk_imports_set_cluster(imports, &east, &err));
+	expect(imports, "240.9.0.5", "192.0.2.7");
+	apply_named(imports, "west", "shop", "web", WEB EXTERNAL);
+	west.external_home[0] = west.external_view[0] = cidr_of("247.255.0.0/20");
+	ck_ok(mk_imports_set_cluster(imports, &west, &err));
+	expect(imports, "['192.0.2.7']", "'target'");
+	mk_imports_free(imports);
+}
+END_TEST
+
+static void apply_shown(struct mk_imports *imports, const char *hub)
+{
+	json_object *tree = published_of("east", WEB SLICES(EP("10.244.1.2"))), *labels;
+	struct mk_error err;
+
+	labels = mk_json_member(mk_json_member(tree, "metadata"), "labels");
+	if (hub)
+		mk_json_add_text(labels, "networking.monokube.io/relayed-by", hub);
+	ck_ok(mk_imports_apply(imports, tree, &err));
+	json_object_put(tree);
+}
+
+/* A hub shows only what is reached by it. */
+START_TEST(test_shown_by_a_hub)
+{
+	struct mk_imports *imports = imports_of_west();
+	struct mk_imports_cluster east = { .name = "east", .via = "hub" };
+	struct mk_error err;
+
+	east.home[0] = cidr_of("10.244.0.0/16");
+	east.view[0] = cidr_of("240.0.0.0/16");
+	apply_shown(imports, "hub");
+	expect(imports, "not imported", NULL);
+	(void)waiting(imports);
+	ck_ok(mk_imports_set_cluster(imports, &east, &err));
+	ck_assert_uint_eq(waiting(imports), 1);
+	expect(imports, "240.0.1.2", NULL);
+	ck_ok(mk_imports_set_cluster(imports, &east, &err));
+	ck_assert_uint_eq(waiting(imports), 0);
+	apply_shown(imports, "other");
+	expect(imports, "not imported", NULL);
+	apply_shown(imports, NULL);
+	expect(imports, "240.0.1.2", NULL);
+	east.via = NULL;
+	ck_ok(mk_imports_set_cluster(imports, &east, &err));
+	expect(imports, "240.0.1.2", NULL);
+	mk_imports_free(imports);
+}
+END_TEST
+
+START_TEST(test_clusters_come_and_go)
+{
+	struct mk_imports *imports = imports_of_west();
+
+	apply_named(imports, "south", "shop", "web", WEB SLICES(EP("10.244.1.2")));
+	expect(imports, "not imported", NULL);
+	set_cluster(imports, "south", "10.244.0.0/16", "240.7.0.0/16", NULL, NULL);
+	expect(imports, "240.7.1.2", NULL);
+	set_cluster(imports, "south", "10.244.0.0/16", "240.8.0.0/16", NULL, NULL);
+	expect(imports, "240.8.1.2", "240.7.1.2");
+	mk_imports_remove_cluster(imports, "south");
+	expect(imports, "not imported", NULL);
+	mk_imports_free(imports);
+}
+END_TEST
+
+START_TEST(test_without_view)
+{
+	struct mk_imports *imports = imports_of_west();
+
+	apply(imports, "east", WEB SLICES(EP("10.244.1.2")));
+	set_cluster(imports, "east", "10.244.0.0/16", NULL, NULL, NULL);
+	expect(imports, "left out: its cluster has no view of this family here", "240.");
+	set_cluster(imports, "east", NULL, NULL, NULL, NULL);
+	expect(imports, "left out: its cluster has no pod range of this family", "240.");
+	set_cluster(imports, "east", "10.244.0.0/16", "240.0.0.0/24", NULL, NULL);
+	expect(imports, "left out: the view of its cluster has another length", "240.");
+	mk_imports_free(imports);
+}
+END_TEST
+
+/* Whoever may write in monokube-peers cannot delete what this cluster publishes. */
+START_TEST(test_delete_of_another_namespace)
+{
+	struct mk_imports *imports = imports_of_west();
+
+	apply(imports, "west", WEB);
+	mk_imports_delete(imports, "monokube-peers", "west.shop.web");
+	expect(imports, "own export", "no own");
+	mk_imports_delete(imports, "monokube-published", "west.shop.web");
+	expect(imports, "not imported", NULL);
+	mk_imports_free(imports);
+}
+END_TEST
+
+/* A slice keeps its name while others come and go. */
+START_TEST(test_names_stay)
+{
+	struct mk_imports *imports = imports_of_west();
+	cleanup_free char *text = NULL;
+	char name[80];
+
+	apply_part(imports, 0, 1, "", "s2", "10.244.0.2");
+	text = merged_text(imports, "shop", "web");
+	snprintf(name, sizeof(name), "%.*s", 33, strstr(text, "'name':'web-east-"));
+	apply(imports, "east",
+	      WEB ", 'slices': [{'name': 's1', 'addressType': 'IPv4', 'endpoints': [" EP(
+		      "10.244.0.1") "]}, {'name': 's2', 'addressType': 'IPv4', 'endpoints': [" EP("10.244.0.2") "]}]");
+	expect(imports, name, NULL);
+	mk_imports_free(imports);
+}
+END_TEST
+
+START_TEST(test_alpha)
+{
+	const struct mk_imports_config config = { .own_cluster = "west",
+						  .clusterset = { cidr_of("247.254.0.0/16") },
+						  .is_alpha = true };
+	struct mk_imports *imports = mk_imports_new(&config);
+
+	set_cluster(imports, "east", "10.244.0.0/16", "240.0.0.0/16", NULL, NULL);
+	apply(imports, "east",
+	      "'internalTrafficPolicy': 'Local', 'trafficDistribution': 'PreferClose', " WEB);
+	expect(imports, "multicluster.x-k8s.io/v1alpha1", "ipFamilies");
+	expect(imports, "'ips':['247.254.", "internalTrafficPolicy");
+	expect(imports, "'sessionAffinity':'None'", "trafficDistribution");
+	mk_imports_free(imports);
+}
+END_TEST
+
+START_TEST(test_lacks_family)
+{
+	const struct mk_imports_config config = { .own_cluster = "west",
+						  .clusterset = { cidr_of("247.254.0.0/16") } };
+	struct mk_imports *imports = mk_imports_new(&config);
+
+	set_cluster(imports, "east", "10.244.0.0/16", "240.0.0.0/16", NULL, NULL);
+	apply(imports, "east", "'ipFamilies': ['IPv6'], 'ports': [" HTTP "]");
+	expect(imports, "lacks family", "'ips'");
+	apply(imports, "east", WEB);
+	expect(imports, "247.254.", "lacks family");
+	mk_imports_free(imports);
+}
+END_TEST
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static char *many_endpoints(void)
+{
+	char *spec = NULL;
+
+	text_add(&spec, WEB ", 'slices': [{'name': 's', 'addressType': 'IPv4', 'endpoints': [");
+	for (int i = 0; i < MK_PUBLISHED_PART_ENDPOINTS; i++)
+		text_add(&spec, "%s{'addresses': ['10.244.%d.%d']}", i ? "," : "", i / 250,
+			 i % 250);
+	text_add(&spec, "]}]");
+	return spec;
+}
+
+START_TEST(test_limit_of_endpoints)
+{
+	struct mk_imports *imports = imports_of_west();
+	cleanup_free char *spec = many_endpoints();
+	struct mk_error err;
+	json_object *tree;
+	char name[16];
+
+	for (int i = 0; i < MK_IMPORTS_ENDPOINTS / MK_PUBLISHED_PART_ENDPOINTS; i++) {
+		snprintf(name, sizeof(name), "s%d", i);
+		apply_named(imports, "east", "shop", name, spec);
+	}
+	apply_named(imports, "east", "shop", "s1", spec);
+	tree = published_named("east", "shop", "one-more", "", WEB SLICES(EP("10.244.1.2")));
+	ck_assert_int_eq(mk_imports_apply(imports, tree, &err), -E2BIG);
+	ck_assert_ptr_nonnull(
+		strstr(mk_error_text(&err), "cluster 'east' would have 50001 endpoints"));
+	mk_imports_delete(imports, "monokube-peers", "east.shop.s1");
+	ck_ok(mk_imports_apply(imports, tree, &err));
+	json_object_put(tree);
+	apply_named(imports, "north", "shop", "s0", spec);
+	mk_imports_free(imports);
+}
+END_TEST
+
+START_TEST(test_limit_of_services)
+{
+	struct mk_imports *imports = imports_of_west();
+	struct mk_error err;
+	json_object *tree;
+	char name[16];
+
+	for (int i = 0; i < MK_IMPORTS_SERVICES; i++) {
+		snprintf(name, sizeof(name), "s%d", i);
+		apply_named(imports, "east", "shop", name, "");
+	}
+	apply_named(imports, "east", "shop", "s1", WEB);
+	tree = published_named("east", "shop", "one-more", "", "");
+	ck_assert_int_eq(mk_imports_apply(imports, tree, &err), -E2BIG);
+	ck_assert_ptr_nonnull(
+		strstr(mk_error_text(&err), "cluster 'east' would have 5001 Services"));
+	mk_imports_delete(imports, "monokube-peers", "east.shop.s1");
+	ck_ok(mk_imports_apply(imports, tree, &err));
+	json_object_put(tree);
+	mk_imports_free(imports);
+}
+END_TEST
+
+START_TEST(test_too_many_endpoints_of_a_part)
+{
+	cleanup_free char *spec = many_endpoints();
+	struct mk_imports *imports = imports_of_west();
+	struct mk_error err;
+	json_object *tree;
+
+	spec[strlen(spec) - 1] = '\0';
+	text_add(&spec,
+		 ", {'name': 't', 'addressType': 'IPv4', 'endpoints': [" EP("10.244.9.9") "]}]");
+	tree = published_of("east", spec);
+	ck_assert_int_eq(mk_imports_apply(imports, tree, &err), -EINVAL);
+	ck_assert_ptr_nonnull(
+		strstr(mk_error_text(&err), "slices: 1001 endpoints, expected at most 1000"));
+	json_object_put(tree);
+	mk_imports_free(imports);
+}
+END_TEST
+
+UNIT_SUITE("imports")
+{
+	TCase *merge = unit_case(suite, "merge", NULL, NULL);
+	TCase *wrong = unit_case(suite, "refused", NULL, NULL);
+	TCase *store = unit_case(suite, "store", NULL, NULL);
+
+	tcase_add_loop_test(merge, test_merge, 0, (int)MK_ARRAY_SIZE(rows));
+	tcase_add_loop_test(wrong, test_refused, 0, (int)MK_ARRAY_SIZE(refused));
+	tcase_add_test(wrong, test_wrong_metadata);
+	tcase_add_test(wrong, test_too_many_endpoints_of_a_part);
+	tcase_add_test(store, test_parts);
+	tcase_add_test(store, test_part_goes);
+	tcase_add_test(store, test_slice_in_two_parts);
+	tcase_add_test(store, test_which_wait);
+	tcase_add_test(store, test_clusters_come_and_go);
+	tcase_add_test(store, test_externals);
+	tcase_add_test(store, test_shown_by_a_hub);
+	tcase_add_test(store, test_without_view);
+	tcase_add_test(store, test_delete_of_another_namespace);
+	tcase_add_test(store, test_names_stay);
+	tcase_add_test(store, test_alpha);
+	tcase_add_test(store, test_lacks_family);
+	tcase_add_test(store, test_limit_of_endpoints);
+	tcase_add_test(store, test_limit_of_services);
+}
