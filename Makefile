@@ -290,11 +290,12 @@ image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(Q)manifests/image/build $(BUILD)/monokube --archive $(BUILD)/monokube-image.tar
 
-perf: deps ## beside a routed peer and bare wires, policies, chains, CNI calls, ns per packet; QUICK=1: minutes, no goal judged; KUBE_PROXY=FILE
+perf: deps ## beside a routed peer and bare wires, policies, chains, clusters, CNI calls, ns per packet; QUICK=1: minutes, no goal judged; KUBE_PROXY=FILE
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(addprefix $(BUILD)/perf/,packet tables sweep load redirect.bpf.o policies/queue) $(BUILD)/test/lab/flood
 	$(Q)status=0; test/progress compare perf/compare $(if $(QUICK),--quick) || status=$$?; \
 		test/progress policies perf/policies/compare $(if $(QUICK),--quick) || status=$$?; \
 		test/progress chains perf/chains/compare $(if $(QUICK),--quick) || status=$$?; \
+		test/progress clusters perf/clusters/compare $(if $(QUICK),--quick) || status=$$?; \
 		test/progress chain-events perf/chains/events $(if $(QUICK),--rounds 5) || status=$$?; \
 		test/progress cni perf/cni $(if $(QUICK),10 --quick) || status=$$?; \
 		MK_POLICIES=1 test/progress cni-policies perf/cni $(if $(QUICK),10 --quick) || status=$$?; \

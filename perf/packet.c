@@ -77,6 +77,10 @@ static const struct {
 	  PEER_NORTH, FIXTURE_CLUSTER },
 	{ "between two others, by a hub", MK_HOOK_CLUSTER, "tcp 10.244.1.7:80 > 10.244.1.2:40000",
 	  PEER_NORTH, PEER_EAST },
+	{ "to an external address there", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 240.9.0.5:5432", 0,
+	  0 },
+	{ "to an external address here", MK_HOOK_CLUSTER, "tcp 10.244.1.7:40000 > 247.255.0.5:5432",
+	  PEER_EAST, FIXTURE_CLUSTER },
 };
 
 static void send_one(enum mk_hook hook, const char *flow, uint8_t tcp_flags, struct frame *out)
@@ -231,6 +235,9 @@ static void measure_clusters(void)
 	peers_start();
 	peers_set_flags(PEER_EAST, MK_CLUSTER_ACCESS_PODS | MK_CLUSTER_RELAYED);
 	peers_set_flags(PEER_NORTH, MK_CLUSTER_RELAYED);
+	peers_external(FIXTURE_CLUSTER, "247.255.0.0");
+	peers_external(PEER_EAST, "240.9.0.0");
+	peers_export("tcp 247.255.0.5:5432 > 192.0.2.7");
 	for (int row = 0; row < ROWS(cluster_rows); row++)
 		measure_cluster(row);
 }
