@@ -229,6 +229,10 @@ enum mk_frontend_flags {
 	MK_FRONTEND_MASQUERADE = 1 << 0, /* requests get the virtual pod address as source */
 	MK_FRONTEND_MAGLEV = 1 << 1, /* choose by the maglev table, otherwise at random by weight */
 	MK_FRONTEND_DROP_EMPTY = 1 << 2, /* no backend: drop (other nodes have some), not refuse */
+	/* For commands; no program reads them. Endpoints are left out: other clusters are
+	 * preferred, or their cluster is down. */
+	MK_FRONTEND_PREFERS = 1 << 3,
+	MK_FRONTEND_WITHOUT_DOWN = 1 << 4,
 };
 
 /* Backends have numbers 0..backend_count-1, local ones first. A local backend has the weight

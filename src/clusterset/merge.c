@@ -161,21 +161,34 @@ static json_object *make_spec(struct maker *maker, const struct work *work)
 	return spec;
 }
 
+/* An exported preference is a default: the key that users of the import set stays theirs. */
+static void put_annotations(struct maker *maker, json_object *metadata,
+			    const struct content *oldest)
+{
+	json_object *annotations = make_object(maker);
+
+	for (size_t i = 0; i < oldest->annotation_count; i++) {
+		const struct pair *pair = &oldest->annotations[i];
+		bool prefers = strcmp(pair->key, MK_PREFER_ANNOTATION) == 0;
+
+		put_text(maker, annotations, prefers ? MK_EXPORTED_PREFER_ANNOTATION : pair->key,
+			 pair->value);
+	}
+	put(maker, metadata, "annotations", annotations);
+}
+
 static json_object *make_import_metadata(struct maker *maker, const struct work *work)
 {
 	const struct content *oldest = work->sources[0]->used[0];
-	json_object *metadata = make_object(maker), *labels = make_object(maker), *annotations;
+	json_object *metadata = make_object(maker), *labels = make_object(maker);
 
 	put_text(maker, metadata, "name", work->service->name);
 	put_text(maker, metadata, "namespace", work->service->namespace_);
 	put_pairs(maker, labels, oldest->labels, oldest->label_count);
 	put_text(maker, labels, MK_MANAGED_BY_LABEL, MK_MANAGED_BY);
 	put(maker, metadata, "labels", labels);
-	if (oldest->annotation_count == 0)
-		return metadata;
-	annotations = make_object(maker);
-	put_pairs(maker, annotations, oldest->annotations, oldest->annotation_count);
-	put(maker, metadata, "annotations", annotations);
+	if (oldest->annotation_count > 0)
+		put_annotations(maker, metadata, oldest);
 	return metadata;
 }
 

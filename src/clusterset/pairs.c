@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/model/peer.h"
 #include "clusterset/content.h"
 
 /* Keys and prefixes that no export may set: who manages an object, and whose it is. */
@@ -12,12 +13,11 @@ static const char *const reserved[] = {
 	"app.kubernetes.io/managed-by", "endpointslice.kubernetes.io/", "kubectl.kubernetes.io/",
 	"multicluster.kubernetes.io/",	"networking.monokube.io/",
 };
-/* .. but for the preference, which a user may export. */
-#define PREFER_ANNOTATION "networking.monokube.io/prefer"
 
+/* A user may export the preference. */
 static bool is_reserved(const char *key, bool is_label)
 {
-	if (!is_label && strcmp(key, PREFER_ANNOTATION) == 0)
+	if (!is_label && strcmp(key, MK_PREFER_ANNOTATION) == 0)
 		return false;
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(*reserved); i++) {
 		size_t length = strlen(reserved[i]);

@@ -63,6 +63,7 @@ static int build_maglev(const struct plan *plan, struct mk_backend_set *set)
 static int build_set(const struct plan *plan, const struct planned *planned, size_t count,
 		     struct mk_backend_set *set)
 {
+	uint16_t flags = planned->which == CLUSTER ? plan->selections[planned->port].flags : 0;
 	int ret;
 
 	set->local_weight = plan->view->local_weight;
@@ -70,8 +71,10 @@ static int build_set(const struct plan *plan, const struct planned *planned, siz
 	set->frontends = calloc(count, sizeof(*set->frontends));
 	if (!set->port_name || !set->frontends)
 		return mk_error_errno(plan->err, ENOMEM, "%zu frontends", count);
-	for (; set->frontend_count < count; set->frontend_count++)
+	for (; set->frontend_count < count; set->frontend_count++) {
 		set->frontends[set->frontend_count] = planned[set->frontend_count].frontend;
+		set->frontends[set->frontend_count].flags |= flags;
+	}
 	ret = build_backends(plan, planned, set);
 	return ret < 0 ? ret : build_maglev(plan, set);
 }
@@ -229,8 +232,8 @@ static int compile(struct plan *plan, const struct mk_endpoint *const *endpoints
 	if (!plan->selections)
 		return mk_error_errno(plan->err, ENOMEM, "%zu ports", service->port_count);
 	for (size_t i = 0; ret == 0 && i < service->port_count; i++)
-		ret = selection_init(&plan->selections[i], endpoints, count, &service->ports[i],
-				     plan->view, plan->err);
+		ret = selection_init(&plan->selections[i], endpoints, count, service,
+				     &service->ports[i], plan->view, plan->err);
 	plan->filtered = is_filtered(service);
 	out->affinity_timeout_s = service->client_ip_affinity ? service->affinity_timeout_s : 0;
 	ret = ret ?: plan_frontends(plan);

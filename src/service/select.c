@@ -125,16 +125,67 @@ static bool has_others(const struct mk_endpoint *const *endpoints, size_t count,
 }
 
 /* Leave out endpoints in clusters that are down. Returns how many are left. */
-static size_t leave_down(const struct mk_endpoint **endpoints, size_t count,
-			 const struct mk_service_view *view)
+static size_t leave_down(struct mk_selection *selection, const struct mk_endpoint **endpoints,
+			 size_t count, const struct mk_service_view *view)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++)
 		if (!endpoint_is_down(endpoints[i], view))
 			endpoints[kept++] = endpoints[i];
+		else
+			selection->flags |= MK_FRONTEND_WITHOUT_DOWN;
 	return kept;
 }
+
+/* ---- preference ------------------------------------------------------------------------------ */
+
+/* The place of the endpoint's cluster in the list of those that are preferred, or after it. */
+static size_t rank_of(const struct mk_endpoint *e, const struct mk_service_object *service)
+{
+	size_t rank = 0;
+
+	while (rank < service->preferred_count &&
+	       !(e->hints->cluster && strcmp(e->hints->cluster, service->preferred[rank]) == 0))
+		rank++;
+	return rank;
+}
+
+/* The lowest rank of those that are ready, or else of those that serve to their end. */
+static size_t best_rank(const struct mk_endpoint *const *endpoints, size_t count,
+			const struct mk_service_object *service)
+{
+	size_t ready = SIZE_MAX, lasting = SIZE_MAX;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t rank = rank_of(endpoints[i], service);
+
+		if (endpoints[i]->ready && rank < ready)
+			ready = rank;
+		if (lasts(endpoints[i]) && rank < lasting)
+			lasting = rank;
+	}
+	return ready == SIZE_MAX ? lasting : ready;
+}
+
+/* Keep the endpoints of one rank. Returns how many are left. */
+static size_t keep_preferred(struct mk_selection *selection, const struct mk_endpoint **endpoints,
+			     size_t count, const struct mk_service_object *service)
+{
+	size_t best, kept = 0;
+
+	if (service->preferred_count == 0)
+		return count;
+	best = best_rank(endpoints, count, service);
+	for (size_t i = 0; i < count; i++)
+		if (rank_of(endpoints[i], service) == best)
+			endpoints[kept++] = endpoints[i];
+		else if (endpoints[i]->ready)
+			selection->flags |= MK_FRONTEND_PREFERS;
+	return kept;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 /* The caller frees the result; NULL: out of memory. */
 static const struct mk_endpoint **of_port(const struct mk_endpoint *const *all, size_t count,
@@ -150,8 +201,9 @@ static const struct mk_endpoint **of_port(const struct mk_endpoint *const *all, 
 }
 
 int selection_init(struct mk_selection *selection, const struct mk_endpoint *const *all,
-		   size_t count, const struct mk_service_port *port,
-		   const struct mk_service_view *view, struct mk_error *err)
+		   size_t count, const struct mk_service_object *service,
+		   const struct mk_service_port *port, const struct mk_service_view *view,
+		   struct mk_error *err)
 {
 	cleanup_free const struct mk_endpoint **endpoints = NULL;
 	size_t used;
@@ -166,9 +218,10 @@ int selection_init(struct mk_selection *selection, const struct mk_endpoint *con
 	}
 	selection->leaves_down = view->down_count && has_others(endpoints, used, view);
 	if (selection->leaves_down)
-		used = leave_down(endpoints, used, view);
-	select_cluster(selection, endpoints, used, view);
+		used = leave_down(selection, endpoints, used, view);
 	select_local(selection, endpoints, used, view);
+	used = keep_preferred(selection, endpoints, used, service);
+	select_cluster(selection, endpoints, used, view);
 	return 0;
 }
 

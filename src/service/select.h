@@ -11,11 +11,13 @@ struct mk_selection {
 	const struct mk_endpoint **cluster, **local;
 	size_t cluster_count, local_count;
 	bool leaves_down; /* without endpoints in clusters that are down */
+	uint16_t flags; /* of enum mk_frontend_flags: why usable endpoints are not in @cluster */
 };
 
-/* Select from @all, the endpoints of a Service, those that serve @port. */
+/* Select from @all, the endpoints of @service, those that serve @port of it. */
 mk_must_check int selection_init(struct mk_selection *selection,
 				 const struct mk_endpoint *const *all, size_t count,
+				 const struct mk_service_object *service,
 				 const struct mk_service_port *port,
 				 const struct mk_service_view *view, struct mk_error *err);
 void selection_release(struct mk_selection *selection);

@@ -19,6 +19,7 @@ WEST1=$(in_family 192.168.101.11)
 PORTS='ports: [{name: http, port: 80}, {name: dns, port: 80, protocol: UDP}]'
 SERVICE="kubernetes.io/service-name: web"
 SLICE="multicluster.kubernetes.io/service-name: web, multicluster.kubernetes.io/source-cluster: east"
+OWN_SLICE=${SLICE/%east/west}
 
 # ---- objects
 
@@ -69,13 +70,14 @@ export_it()
 	END
 }
 
-# west_imports MORE ADDRESS...: the ServiceImport, and the views of its endpoints; MORE is YAML of its spec
+# west_imports MORE ADDRESS...: the ServiceImport, and the views of its endpoints; MORE is YAML of its spec.
+# With PREFER: its preferred clusters.
 west_imports()
 {
 	of west apply import <<-END
 		apiVersion: multicluster.x-k8s.io/v1beta1
 		kind: ServiceImport
-		metadata: {name: web, namespace: shop}
+		metadata: {name: web, namespace: shop${PREFER:+, annotations: {networking.monokube.io/prefer: '$PREFER'\}}}
 		spec: {type: ClusterSetIP, ips: ["$(both 247.254.0.7 | sed 's/,/", "/')"], $PORTS${1:+, $1}}
 		$(slices web-east "$SLICE" "${@:2}")
 	END
@@ -208,6 +210,34 @@ affinity()
 	wait_for 10 answers b tcp "a b"
 }
 one_answers() { expect_match "who answers $1" '^[ab]$' "$(answerers "$1" tcp)"; }
+
+# west_has ADDRESS...: endpoints of west itself
+west_has() { slices web-west "$OWN_SLICE" "$@" | of west apply own; }
+
+# Pod a is west's, b is east's.
+preference()
+{
+	PREFER="local, east" west_imports "" 240.1.2.2
+	west_has 10.244.1.2
+	wait_for 10 answers b tcp a
+	wait_for 10 answers node1 udp a
+	expect_match "services" " prefers " "$(of west on node1 "$MK_BIN" services)"
+	expect_match "trace" "preference" "$(of west on node1 "$MK_BIN" trace default/a "$IMPORT" 80 --protocol tcp)"
+	west_has
+	wait_for 10 answers b tcp b
+	wait_for 10 answers node1 udp b
+	west_has 10.244.1.2
+	wait_for 10 answers b tcp a
+	PREFER="No such, east" west_imports "" 240.1.2.2
+	wait_for 10 answers b tcp b
+	expect_match "log" "'No such' is left out" "$(of west lab log node1)"
+	west_imports "" 240.1.2.2
+	wait_for 10 answers b tcp "a b"
+	of west lab delete "$TMP/own.yaml"
+	west_imports "" 240.1.1.2 240.1.2.2
+	wait_for 10 answers a tcp "a b"
+	wait_for 10 answers b tcp "a b"
+}
 
 policies()
 {
@@ -366,6 +396,7 @@ check "an unused address of clustersetCidr goes nowhere" unused_address
 check "views are backends of west's own Service, by ClusterIP and NodePort" own_service
 check "endpoints change" endpoints_change
 check "an import has affinity" affinity
+check "a preferred cluster serves alone: it goes and comes" preference
 check "policies of east see views" policies
 check "agents are dead, and imports go on" agents_are_dead
 # IPv6's nodes of a /48 have too many numbers, so they get no probes.

@@ -84,6 +84,8 @@ void summarize_service(struct line *line, const struct mk_service_object *servic
 			    service->selector.of[i].value);
 	if (service->client_ip_affinity)
 		mk_line_add(line, " affinity=%us", service->affinity_timeout_s);
+	for (size_t i = 0; i < service->preferred_count; i++)
+		mk_line_add(line, "%s%s", i ? "," : " prefers=", service->preferred[i]);
 	mk_line_add(line, "%s%s%s", service->external_local ? " ext-local" : "",
 		    service->internal_local ? " int-local" : "",
 		    service->excluded ? " excluded" : "");
@@ -117,6 +119,8 @@ void summarize_endpoints(struct line *line, const struct mk_model *model, const 
 		summarize_hints(line, " zones=", e->hints->names, e->hints->zone_count);
 		summarize_hints(line, " nodes=", e->hints->names + e->hints->zone_count,
 				e->hints->node_count);
+		if (e->hints->cluster)
+			mk_line_add(line, " of=%s", e->hints->cluster);
 	}
 	free(endpoints);
 }

@@ -14,7 +14,12 @@
 #define WEB	     "'name': 'web', 'namespace': 'shop'"
 #define IMPORT(spec) MCS("v1beta1", "ServiceImport", WEB, ", 'spec': {" spec "}")
 #define EXPORT(more) MCS("v1beta1", "ServiceExport", WEB more, "")
-#define PORT_80	     "'ports': [{'port': 80}]"
+#define PREFERS(annotations)                                                      \
+	MCS("v1beta1", "ServiceImport", WEB ", 'annotations': {" annotations "}", \
+	    ", 'spec': {" PORT_80 "}")
+#define PREFER	 "'networking.monokube.io/prefer': "
+#define EXPORTED "'networking.monokube.io/exported-prefer': "
+#define PORT_80	 "'ports': [{'port': 80}]"
 #define SLICE(labels, endpoint)                                                                \
 	"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': "       \
 	"'IPv4', 'metadata': {'name': 'web-1', 'namespace': 'shop', 'labels': {" labels "}}, " \
@@ -97,6 +102,7 @@ static void summarize(struct line *line)
 
 #define SERVICE_WEB "shop/web.clusterset ClusterIP"
 #define OF_WEB	    "shop/web.clusterset"
+#define A_TO_J(x)   x "a," x "b," x "c," x "d," x "e," x "f," x "g," x "h," x "i," x "j,"
 
 static const struct {
 	const char *name, *object, *expected, *heard;
@@ -126,10 +132,28 @@ static const struct {
 	  SERVICE_WEB " ip=fd6d:6b63:7300::9 :80/tcp imported;", OF_WEB },
 	{ "an address of another range of IPv6 is skipped", IMPORT("'ips': ['fd00::1'], " PORT_80),
 	  SERVICE_WEB " :80/tcp imported;", OF_WEB },
+	{ "a preference: local is this cluster", PREFERS(PREFER "' local ,east,far-away'"),
+	  SERVICE_WEB " :80/tcp prefers=west,east,far-away imported;", OF_WEB },
+	{ "a preference that the oldest export gives", PREFERS(EXPORTED "'east'"),
+	  SERVICE_WEB " :80/tcp prefers=east imported;", OF_WEB },
+	{ "the user's preference goes before it", PREFERS(EXPORTED "'east', " PREFER "'local'"),
+	  SERVICE_WEB " :80/tcp prefers=west imported;", OF_WEB },
+	{ "an empty one of the user takes it away", PREFERS(EXPORTED "'east', " PREFER "' '"),
+	  SERVICE_WEB " :80/tcp imported;", OF_WEB },
+	{ "wrong and repeated names are left out", PREFERS(PREFER "'Ea st,,local,hub,west,hub'"),
+	  SERVICE_WEB " :80/tcp prefers=west,hub imported;", OF_WEB },
+	{ "at most 64 clusters",
+	  PREFERS(PREFER "'" A_TO_J("a") A_TO_J("b") A_TO_J("c") A_TO_J("d") A_TO_J("e")
+			  A_TO_J("f") "1,2,3,4,5,6'"),
+	  SERVICE_WEB " :80/tcp prefers=" A_TO_J("a") A_TO_J("b") A_TO_J("c") A_TO_J("d")
+		  A_TO_J("e") A_TO_J("f") "1,2,3,4 imported;",
+	  OF_WEB },
 	{ "a slice of another cluster: its nodes are none of this one", SLICE(OF_EAST, ON_NODE),
-	  "240.0.1.2:8080/tcp  ready serving zones=z", OF_WEB },
+	  "240.0.1.2:8080/tcp  ready serving zones=z of=east", OF_WEB },
+	{ "a slice of another cluster, without hints", SLICE(OF_EAST, VIEW),
+	  "240.0.1.2:8080/tcp  ready serving of=east", OF_WEB },
 	{ "a slice of this cluster", SLICE(OF_WEST, ON_NODE),
-	  "240.0.1.2:8080/tcp @n1 ready serving zones=z nodes=n1", OF_WEB },
+	  "240.0.1.2:8080/tcp @n1 ready serving zones=z nodes=n1 of=west", OF_WEB },
 	{ "a slice of an unknown cluster", SLICE(OF_IMPORT, ON_NODE),
 	  "240.0.1.2:8080/tcp  ready serving zones=z", OF_WEB },
 	{ "a slice of a Service of this cluster, whatever other labels it has",
@@ -234,12 +258,45 @@ START_TEST(test_beside)
 	summarize(&line);
 	ck_assert_str_eq(line.text,
 			 SERVICE_WEB " ip=247.254.1.2 :80/tcp imported;240.0.1.2:8080/tcp"
-				     "  ready serving");
+				     "  ready serving of=east");
 	ck_assert_uint_eq(mk_model_count(model, MK_KIND_SERVICE), 0);
 	mk_model_delete(model, MK_KIND_SERVICE_IMPORT, "shop", "web");
 	ck_assert_uint_eq(mk_model_count(model, MK_KIND_SERVICE_IMPORT), 0);
 	ck_assert_str_eq(heard, "shop/web shop/web.clusterset shop/web.clusterset shop/web "
 				"shop/web.clusterset");
+}
+END_TEST
+
+/* A preference changes, and so does the cluster of a slice: the Service is compiled again. */
+START_TEST(test_preference_changes)
+{
+	apply_good_text(model, PREFERS(PREFER "'east'"));
+	apply_good_text(model, PREFERS(PREFER "'east '"));
+	ck_assert_str_eq(heard, OF_WEB);
+	apply_good_text(model, PREFERS(PREFER "'local'"));
+	apply_good_text(model, PREFERS(PREFER "'local, east'"));
+	apply_good_text(model, SLICE(OF_EAST, VIEW));
+	apply_good_text(model, SLICE(OF_IMPORT, VIEW));
+	ck_assert_str_eq(heard, OF_WEB " " OF_WEB " " OF_WEB " " OF_WEB " " OF_WEB);
+}
+END_TEST
+
+/* A text that is none is an error of the object, as elsewhere: the last version stays. */
+START_TEST(test_preference_refused)
+{
+	const struct mk_service_object *web;
+	struct mk_error err = { 0 };
+
+	apply_good_text(model, PREFERS(PREFER "'east'"));
+	ck_assert_int_lt(apply_text(model, PREFERS(PREFER "7"), &err), 0);
+	ck_assert_msg(strstr(err.text, "networking.monokube.io/prefer"), "%s", err.text);
+	apply_good_text(model, PREFERS(PREFER "'Ea st,hub'"));
+	web = mk_model_service(model, "shop", "web.clusterset");
+	ck_assert_uint_eq(web->preferred_count, 1);
+	ck_assert_msg(
+		strstr(web->passed_over,
+		       "annotation networking.monokube.io/prefer: 'Ea st' is left out, expected local or the name of a cluster"),
+		"%s", web->passed_over);
 }
 END_TEST
 
@@ -297,6 +354,8 @@ UNIT_SUITE("the clusterset in the model")
 	tcase_add_loop_test(tcase, test_good, 0, (int)MK_ARRAY_SIZE(good));
 	tcase_add_loop_test(tcase, test_bad, 0, (int)MK_ARRAY_SIZE(bad));
 	tcase_add_test(tcase, test_beside);
+	tcase_add_test(tcase, test_preference_changes);
+	tcase_add_test(tcase, test_preference_refused);
 	tcase_add_test(tcase, test_external_name);
 	tcase_add_test(tcase, test_off);
 	tcase_add_test(tcase, test_one_range);

@@ -6,8 +6,8 @@
  *	port [backends] frontends
  *
  * with `*` before a local backend, `in` or `out` before a frontend for its scope, and after it
- * +masq, +maglev, +drop for its flags, +ranges if the source ranges count. " | " separates the
- * sets. */
+ * +masq, +maglev, +drop for its flags, +ranges if the source ranges count. `prefers` and
+ * `without-down` say why endpoints are left out. " | " separates the sets. */
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,8 @@ static void tell_set(struct line *line, const struct mk_backend_set *set)
 		mk_line_add(line, "%s%s%s:%u", i ? " " : "", backend->local ? "*" : "",
 			    mk_ip_format(&backend->ip, buf), backend->port);
 	}
-	mk_line_add(line, "]");
+	mk_line_add(line, "]%s%s", set->frontends->flags & MK_FRONTEND_PREFERS ? " prefers" : "",
+		    set->frontends->flags & MK_FRONTEND_WITHOUT_DOWN ? " without-down" : "");
 	for (size_t i = 0; i < set->frontend_count; i++) {
 		const struct mk_wanted_frontend *frontend = &set->frontends[i];
 
@@ -70,7 +71,7 @@ static bool masquerade_all, localhost_node_ports;
 static struct mk_cidr down[2]; /* views of clusters that are down */
 static size_t down_count;
 
-static void compile(struct mk_compiled_service *out)
+static void compile_of(const char *name, struct mk_compiled_service *out)
 {
 	struct mk_ip addresses[] = { ip_of("192.0.2.1"), ip_of("198.51.100.1"),
 				     ip_of("fd00:c0:0:2::1"), ip_of("fd00:c6:33:64::1") };
@@ -86,9 +87,14 @@ static void compile(struct mk_compiled_service *out)
 					.localhost_node_ports = localhost_node_ports };
 	struct mk_error err = { 0 };
 
-	ck_assert_msg(mk_service_compile(model, &view, "x", "s", out, &err) == 0, "%s", err.text);
+	ck_assert_msg(mk_service_compile(model, &view, "x", name, out, &err) == 0, "%s", err.text);
 	for (size_t i = 0; i < out->set_count; i++)
 		ck_assert_uint_eq(out->sets[i].local_weight, 3);
+}
+
+static void compile(struct mk_compiled_service *out)
+{
+	compile_of("s", out);
 }
 
 /* ---- both families --------------------------------------------------------------------------- */
@@ -762,10 +768,10 @@ static const struct {
 } downs[] = {
 	{ "another endpoint serves",
 	  UDP_SLICE(VIEW("10.3.0.2", "") "," VIEW("10.1.1.1", "") "," VIEW("10.4.0.2", "")),
-	  "http [10.1.1.1:9]" UDP_FRONTENDS, 1 },
+	  "http [10.1.1.1:9] without-down" UDP_FRONTENDS, 1 },
 	{ "one of a cluster that is not down",
 	  UDP_SLICE(VIEW("10.3.0.2", "") "," VIEW("10.5.0.2", "")),
-	  "http [10.5.0.2:9]" UDP_FRONTENDS, 1 },
+	  "http [10.5.0.2:9] without-down" UDP_FRONTENDS, 1 },
 	{ "they are the last ones", UDP_SLICE(VIEW("10.3.0.2", "") "," VIEW("10.4.0.2", "")),
 	  "http [10.3.0.2:9 10.4.0.2:9]" UDP_FRONTENDS, 2 },
 	{ "the other one is not ready",
@@ -773,10 +779,12 @@ static const struct {
 	  "http [10.3.0.2:9]" UDP_FRONTENDS, 1 },
 	{ "the other one serves to its end",
 	  UDP_SLICE(VIEW("10.3.0.2", "") "," VIEW("10.1.1.1", TERMINATING)),
-	  "http [10.1.1.1:9]" UDP_FRONTENDS, 1 },
+	  "http [10.1.1.1:9] without-down" UDP_FRONTENDS, 1 },
 	{ "hints are for one of them",
 	  UDP_SLICE(VIEW("10.3.0.2", ZONE("a")) "," VIEW("10.1.1.1", ZONE("b"))),
-	  "http [10.1.1.1:9]" UDP_FRONTENDS, 1 },
+	  "http [10.1.1.1:9] without-down" UDP_FRONTENDS, 1 },
+	{ "no endpoint is of a cluster that is down", UDP_SLICE(VIEW("10.5.0.2", "")),
+	  "http [10.5.0.2:9]" UDP_FRONTENDS, 1 },
 };
 
 START_TEST(test_down)
@@ -800,6 +808,145 @@ START_TEST(test_down)
 		      downs[row].name, line.text, expected);
 	ck_assert_msg(out.live_count == downs[row].live, "%s: flows to %zu stay", downs[row].name,
 		      out.live_count);
+	mk_compiled_service_release(&out);
+}
+END_TEST
+
+/* ---- preferred clusters ---------------------------------------------------------------------- */
+
+#define PREFERS(clusters, spec)                                                                       \
+	"{'apiVersion': 'multicluster.x-k8s.io/v1beta1', 'kind': 'ServiceImport', 'metadata': "       \
+	"{'name': 's', 'namespace': 'x', 'annotations': {'networking.monokube.io/prefer': '" clusters \
+	"'}}, 'spec': {'ips': ['10.96.0.1'], " DNS spec "}}"
+#define ONLY_LOCAL ", " INT_LOCAL
+#define FROM(cluster, endpoints)                                                                   \
+	"{'apiVersion': 'discovery.k8s.io/v1', 'kind': 'EndpointSlice', 'addressType': 'IPv4', "   \
+	"'metadata': {'name': '" cluster "', 'namespace': 'x', 'labels': {'multicluster.kubernet"  \
+	"es.io/service-name': 's', 'multicluster.kubernetes.io/source-cluster': '" cluster "'}}, " \
+	"'ports': [{'name': 'http', 'port': 9, 'protocol': 'UDP'}], 'endpoints': [" endpoints "]}"
+#define WEST(rest) FROM("west", EP("10.1.1.1", "n1", rest) "," EP("10.1.2.2", "n2", rest))
+#define EAST(rest) FROM("east", VIEW("10.2.0.2", rest))
+#define HUB(rest)  FROM("hub", VIEW("10.3.0.2", rest))
+#define FAR(rest)  FROM("far", VIEW("10.4.0.2", rest))
+
+/* This is cluster west. Where @are_down, hub and far are down. */
+static const struct {
+	const char *name, *import, *slices[4], *expected;
+	bool are_down;
+	size_t live;
+} prefers[] = {
+	{ "all are equal",
+	  PREFERS("", ""),
+	  { WEST(""), EAST(""), HUB(""), FAR("") },
+	  "http [*10.1.1.1:9 10.1.2.2:9 10.2.0.2:9 10.3.0.2:9 10.4.0.2:9]" UDP_FRONTENDS,
+	  false,
+	  5 },
+	{ "this cluster first",
+	  PREFERS("local, east", ""),
+	  { WEST(""), EAST(""), HUB("") },
+	  "http [*10.1.1.1:9 10.1.2.2:9] prefers" UDP_FRONTENDS,
+	  false,
+	  4 },
+	{ "the next one",
+	  PREFERS("local, east", ""),
+	  { FAR(""), EAST(""), HUB("") },
+	  "http [10.2.0.2:9] prefers" UDP_FRONTENDS,
+	  false,
+	  3 },
+	{ "a cluster that is not there",
+	  PREFERS("far,south,hub", ""),
+	  { WEST(""), EAST(""), HUB("") },
+	  "http [10.3.0.2:9] prefers" UDP_FRONTENDS,
+	  false,
+	  4 },
+	{ "those that are not named are equal",
+	  PREFERS("south, east", ""),
+	  { WEST(""), HUB(""), FAR("") },
+	  "http [*10.1.1.1:9 10.1.2.2:9 10.3.0.2:9 10.4.0.2:9]" UDP_FRONTENDS,
+	  false,
+	  4 },
+	{ "not ready: the next one",
+	  PREFERS("east,hub", ""),
+	  { WEST(""), EAST(NOT_READY), HUB("") },
+	  "http [10.3.0.2:9] prefers" UDP_FRONTENDS,
+	  false,
+	  3 },
+	{ "ready goes before terminating",
+	  PREFERS("east,hub", ""),
+	  { FAR(""), EAST(TERMINATING), HUB("") },
+	  "http [10.3.0.2:9] prefers" UDP_FRONTENDS,
+	  false,
+	  3 },
+	{ "all terminate: by rank",
+	  PREFERS("hub,east", ""),
+	  { WEST(NOT_READY), EAST(TERMINATING), HUB(TERMINATING) },
+	  "http [10.3.0.2:9]" UDP_FRONTENDS,
+	  false,
+	  2 },
+	{ "none serves",
+	  PREFERS("hub,east", ""),
+	  { WEST(NOT_READY), EAST(GONE) },
+	  "http []" UDP_FRONTENDS,
+	  false,
+	  0 },
+	{ "a preferred cluster that is down",
+	  PREFERS("hub,east", ""),
+	  { WEST(""), EAST(""), HUB("") },
+	  "http [10.2.0.2:9] prefers without-down" UDP_FRONTENDS,
+	  true,
+	  3 },
+	{ "all are down: by rank",
+	  PREFERS("far,local", ""),
+	  { HUB(""), FAR("") },
+	  "http [10.4.0.2:9] prefers" UDP_FRONTENDS,
+	  true,
+	  2 },
+	{ "hints count within a rank",
+	  PREFERS("local", ""),
+	  { WEST(ZONE("a")), EAST("") },
+	  "http [*10.1.1.1:9 10.1.2.2:9] prefers" UDP_FRONTENDS,
+	  false,
+	  3 },
+	{ "hints do not count between ranks",
+	  PREFERS("east", ""),
+	  { WEST(ZONE("a")), EAST(ZONE("b")) },
+	  "http [10.2.0.2:9] prefers" UDP_FRONTENDS,
+	  false,
+	  3 },
+	{ "internalTrafficPolicy goes before it",
+	  PREFERS("east", ONLY_LOCAL),
+	  { WEST(""), EAST("") },
+	  "http [*10.1.1.1:9]" UDP_FRONTENDS,
+	  false,
+	  3 },
+};
+
+START_TEST(test_prefers)
+{
+	size_t row = row_of(_i, MK_ARRAY_SIZE(prefers));
+	struct mk_clusterset west = { .cluster_name = "west",
+				      .ranges = { cidr_of("10.96.0.0/16"),
+						  cidr_of("fd00:a::/32") } };
+	struct mk_compiled_service out;
+	struct line line = { 0 };
+	const char *expected;
+
+	mk_model_set_clusterset(model, &west);
+	down[0] = cidr_of(in_family("10.3.0.0/24"));
+	down[1] = cidr_of(in_family("10.4.0.0/24"));
+	apply_row(prefers[row].import);
+	for (size_t i = 0; i < 4 && prefers[row].slices[i]; i++)
+		apply_row(prefers[row].slices[i]);
+	expected = in_family(prefers[row].expected);
+	down_count = prefers[row].are_down ? 2 : 0;
+	compile_of("s.clusterset", &out);
+	down_count = 0;
+	for (size_t i = 0; i < out.set_count; i++)
+		tell_set(&line, &out.sets[i]);
+	ck_assert_msg(strcmp(line.text, expected) == 0, "%s:\n got      %s\n expected %s",
+		      prefers[row].name, line.text, expected);
+	ck_assert_msg(out.live_count == prefers[row].live, "%s: flows to %zu stay",
+		      prefers[row].name, out.live_count);
 	mk_compiled_service_release(&out);
 }
 END_TEST
@@ -966,6 +1113,7 @@ UNIT_SUITE("service")
 	tcase_add_loop_test(tc, test_ranges, 0, 2 * MK_ARRAY_SIZE(filtered));
 	tcase_add_test(tc, test_affinity);
 	tcase_add_loop_test(tc, test_down, 0, 2 * MK_ARRAY_SIZE(downs));
+	tcase_add_loop_test(tc, test_prefers, 0, 2 * MK_ARRAY_SIZE(prefers));
 	tcase_add_loop_test(tc, test_live, 0, 2 * MK_ARRAY_SIZE(flows));
 	tcase_add_test(tc, test_family_comes_and_goes);
 	tcase_add_loop_test(tc, test_health_check_by_family, 0, 3);

@@ -32,7 +32,9 @@ static const struct mk_cli_frontend frontends[] = {
 	    .port = 0x9075,
 	    .proto = IPPROTO_SCTP,
 	    .scope = MK_SCOPE_EXTERNAL },
-	  { .flags = MK_FRONTEND_MASQUERADE | MK_FRONTEND_MAGLEV, .ranges_id = 3 },
+	  { .flags = MK_FRONTEND_MASQUERADE | MK_FRONTEND_MAGLEV | MK_FRONTEND_PREFERS |
+		     MK_FRONTEND_WITHOUT_DOWN,
+	    .ranges_id = 3 },
 	  NULL,
 	  0,
 	  "default/web" },
@@ -60,7 +62,8 @@ START_TEST(test_text)
 		"default/web (id 12)\n"
 		"  10.96.0.80:80/TCP           internal affinity=10800s -> 10.244.1.2:8080(local) "
 		"10.244.2.7:8080\n"
-		"  192.168.99.11:30096/SCTP    external masquerade maglev source-ranges -> nobody\n"
+		"  192.168.99.11:30096/SCTP    external masquerade maglev prefers without-down "
+		"source-ranges -> nobody\n"
 		"  connections 3, requests 20 packets 2000 bytes, replies 18 packets 1800 bytes\n"
 		"  dropped 7 REFUSED: Service without backends or unknown port (answered with port "
 		"unreachable)\n"
@@ -79,6 +82,8 @@ static const char *const json_lines[] = {
 	"\"protocol\":\"SCTP\"",
 	"\"scope\":\"external\"",
 	"\"masquerade\",",
+	"\"prefers\",",
+	"\"without-down\"",
 	"\"affinitySeconds\":10800",
 	"\"sourceRanges\":true",
 	"\"local\":true",

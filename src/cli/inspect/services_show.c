@@ -11,9 +11,9 @@ static const struct {
 	uint16_t flag;
 	const char *word;
 } flag_words[] = {
-	{ MK_FRONTEND_MASQUERADE, "masquerade" },
-	{ MK_FRONTEND_MAGLEV, "maglev" },
-	{ MK_FRONTEND_DROP_EMPTY, "drop-if-empty" },
+	{ MK_FRONTEND_MASQUERADE, "masquerade" },     { MK_FRONTEND_MAGLEV, "maglev" },
+	{ MK_FRONTEND_DROP_EMPTY, "drop-if-empty" },  { MK_FRONTEND_PREFERS, "prefers" },
+	{ MK_FRONTEND_WITHOUT_DOWN, "without-down" },
 };
 
 static const char *protocol_name(uint8_t proto)

@@ -48,12 +48,18 @@ static void tell_frontend(struct mk_trace_story *story, const struct mk_frontend
 		 mk_cli_protocol_name(key->proto, number),
 		 key->scope == MK_SCOPE_INTERNAL ? "internal" : "external");
 	trace_step(story, key->scope == MK_SCOPE_INTERNAL ? "ilb" : "elb", entry,
-		   "%s is Service %s: %u backends, %u of them on this node%s%s%s%s", at,
+		   "%s is Service %s: %u backends, %u of them on this node%s%s%s%s%s%s", at,
 		   name ? name : "?", service->backend_count, service->local_count,
 		   service->flags & MK_FRONTEND_MAGLEV ? ", chosen by Maglev" : "",
 		   service->flags & MK_FRONTEND_MASQUERADE ? ", masqueraded" : "",
 		   service->affinity_id ? ", with session affinity" : "",
-		   service->ranges_id ? ", only for its source ranges" : "");
+		   service->ranges_id ? ", only for its source ranges" : "",
+		   service->flags & MK_FRONTEND_PREFERS
+			   ? ", without endpoints of clusters that its preference names later"
+			   : "",
+		   service->flags & MK_FRONTEND_WITHOUT_DOWN
+			   ? ", without endpoints of clusters that are down (monokube peers)"
+			   : "");
 }
 
 /* A container's host port. The mapping of one address takes precedence over that of all

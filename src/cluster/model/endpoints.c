@@ -25,7 +25,32 @@ static void release_hints(struct mk_endpoint_set *set, struct mk_hints *hints)
 		return;
 	for (size_t i = 0; i < hints->zone_count + hints->node_count; i++)
 		text_release(set->texts, hints->names[i]);
+	text_release(set->texts, hints->cluster);
 	free(hints);
+}
+
+/* Returns hints with room for @room names; NULL: out of memory. */
+static struct mk_hints *hints_new(struct mk_endpoint_set *set, const char *cluster, size_t room)
+{
+	struct mk_hints *hints = calloc(1, sizeof(*hints) + room * sizeof(hints->names[0]));
+
+	if (!hints)
+		return NULL;
+	hints->references = 1;
+	hints->cluster = cluster ? text_share(set->texts, cluster) : NULL;
+	if (!cluster || hints->cluster)
+		return hints;
+	free(hints);
+	return NULL;
+}
+
+/* The hints of an endpoint that has none. */
+static struct mk_hints *plain_hints(const struct mk_endpoint_set *set)
+{
+	if (!set->of_cluster)
+		return &no_hints;
+	set->of_cluster->references++;
+	return set->of_cluster;
 }
 
 static void release_endpoint(struct mk_endpoint_set *set, struct mk_endpoint *endpoint)
@@ -93,7 +118,7 @@ int endpoint_compare(const struct mk_endpoint *a, const struct mk_endpoint *b)
 	if (order == 0)
 		order = compare_names(a->hints->names + a->hints->zone_count, a->hints->node_count,
 				      b->hints->names + b->hints->zone_count, b->hints->node_count);
-	return order;
+	return order ? order : text_compare(a->hints->cluster, b->hints->cluster);
 }
 
 bool endpoint_same(const struct mk_endpoint *a, const struct mk_endpoint *b)
@@ -258,10 +283,10 @@ static int decode_hints(struct mk_endpoint_set *set, const struct mk_json *item,
 	room = ret < 0 ? 0 : tree_length(&zones) + tree_length(&nodes);
 	if (room == 0)
 		return ret;
-	hints = calloc(1, sizeof(*hints) + room * sizeof(hints->names[0]));
+	hints = hints_new(set, address->hints->cluster, room);
 	if (!hints)
 		return mk_error_errno(err, ENOMEM, "%zu hints", room);
-	hints->references = 1;
+	release_hints(set, address->hints);
 	address->hints = hints;
 	ret = decode_names(set, &zones, hints->names, &hints->zone_count, err);
 	return ret
@@ -302,12 +327,13 @@ static int decode_ip(struct mk_endpoint_set *set, const struct mk_json *at, stru
 static int decode_slice_endpoint(struct mk_endpoint_set *set, const struct mk_json *item,
 				 const struct port *ports, size_t port_count, struct mk_error *err)
 {
-	struct address address = { .hints = &no_hints };
+	struct address address = { 0 };
 	struct mk_json list, at;
 	int ret = tree_member(item, "addresses", json_type_array, &list, err);
 
 	if (ret < 0 || tree_length(&list) == 0)
 		return ret;
+	address.hints = plain_hints(set);
 	ret = tree_item(&list, 0, json_type_string, &at, err);
 	ret = ret ?: decode_ip(set, &at, &address.ip, err);
 	ret = ret ?: decode_conditions(item, &address, err);
@@ -385,12 +411,13 @@ static int decode_service_name(struct mk_endpoint_set *set, const struct mk_json
 		return ret;
 	ret = decode_name(set, tree, MK_IMPORT_LABEL, service, err);
 	ret = ret ?: tree_label(tree, MK_IMPORT_SOURCE_LABEL, &source, err);
-	if (*service) {
-		*suffix = MK_CLUSTERSET_SUFFIX;
-		set->imported = true;
-		set->remote = !source || strcmp(source, set->clusterset->cluster_name) != 0;
-	}
-	return ret;
+	if (ret < 0 || !*service)
+		return ret;
+	*suffix = MK_CLUSTERSET_SUFFIX;
+	set->imported = true;
+	set->remote = !source || strcmp(source, set->clusterset->cluster_name) != 0;
+	set->of_cluster = source ? hints_new(set, source, 0) : NULL;
+	return source && !set->of_cluster ? mk_error_errno(err, ENOMEM, "cluster") : 0;
 }
 
 static sa_family_t family_of(const char *address_type)
@@ -496,6 +523,8 @@ void endpoint_set_release(struct mk_endpoint_set *set)
 {
 	for (size_t i = 0; i < set->count; i++)
 		release_endpoint(set, &set->endpoints[i]);
+	if (set->of_cluster)
+		release_hints(set, set->of_cluster);
 	free(set->endpoints);
 	free(set->passed_over);
 	free(set->namespace_);

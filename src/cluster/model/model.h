@@ -85,6 +85,10 @@ struct mk_service_object {
 	struct mk_service_port *ports;
 	size_t port_count;
 	struct mk_labels selector; /* of its pods; none: it selects no pod */
+	/* Of an import: clusters whose endpoints are preferred, the best first; texts of the model.
+	 * The others come after these. */
+	char **preferred;
+	size_t preferred_count;
 	bool external_local; /* externalTrafficPolicy: Local */
 	bool internal_local; /* internalTrafficPolicy: Local */
 	bool client_ip_affinity;
@@ -99,6 +103,7 @@ struct mk_service_object {
 /* Topology hints: the zones and nodes of an endpoint's intended clients. None: no hint. */
 struct mk_hints {
 	unsigned int references, zone_count, node_count;
+	char *cluster; /* of an import: where the endpoint is; NULL: unknown */
 	char *names[]; /* the zones, then the nodes; each part sorted */
 };
 

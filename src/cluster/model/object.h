@@ -57,6 +57,7 @@ struct mk_endpoint_set {
 	char *service; /* NULL: no Service, or not for service proxies */
 	bool imported; /* @service is a ServiceImport */
 	bool remote; /* its endpoints are in another cluster, so on no node of this one */
+	struct mk_hints *of_cluster; /* names its cluster, without any hint; NULL: unknown */
 	sa_family_t family; /* a slice's addressType; AF_UNSPEC: of an Endpoints object */
 	struct mk_endpoint *endpoints; /* sorted by endpoint_compare() */
 	size_t count;

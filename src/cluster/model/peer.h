@@ -19,6 +19,11 @@
 /* On the same, if a hub has shown it: the hub's name. */
 #define MK_RELAYED_BY_LABEL "networking.monokube.io/relayed-by"
 
+/* Annotations of a ServiceImport: clusters whose endpoints are preferred. The second one is the
+ * default that the oldest export gives; the leader writes only that one. */
+#define MK_PREFER_ANNOTATION	      "networking.monokube.io/prefer"
+#define MK_EXPORTED_PREFER_ANNOTATION "networking.monokube.io/exported-prefer"
+
 /* On PublishedServices that have external addresses. */
 #define MK_EXTERNAL_LABEL "networking.monokube.io/external"
 

@@ -6,12 +6,15 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "cluster/model/object.h"
+#include "cluster/model/peer.h"
 
 #define AFFINITY_DEFAULT_S 10800
 #define AFFINITY_MAX_S	   86400
 
 /* The API limits only the size of an object, but each port is compared with all before it. */
 #define PORTS_MAX 10000
+
+#define PREFERRED_MAX 64 /* clusters that an import prefers */
 
 /* Decode the type. *@named: an ExternalName, which has no address, so no proxy serves it. */
 static int decode_type(struct mk_service_object *service, const struct mk_json *spec, bool *named,
@@ -414,6 +417,82 @@ static int decode_import_ips(struct mk_service_object *service, const struct mk_
 	return ret;
 }
 
+/* Returns why @name cannot be the next cluster of the list; NULL: it can. */
+static const char *lack_of_preferred(const struct mk_service_object *service, const char *name)
+{
+	if (!mk_is_dns_label(name))
+		return "expected local or the name of a cluster: " MK_DNS_LABEL;
+	if (service->preferred_count == PREFERRED_MAX)
+		return "expected at most 64 clusters";
+	for (size_t i = 0; i < service->preferred_count; i++)
+		if (strcmp(service->preferred[i], name) == 0)
+			return "expected each cluster once; this cluster is local";
+	return NULL;
+}
+
+static int take_preferred(struct mk_texts *texts, struct mk_service_object *service,
+			  const char *key, const char *name, struct mk_error *err)
+{
+	const char *lack = lack_of_preferred(service, name);
+	struct mk_error why;
+
+	if (lack) {
+		mk_error_set(&why, EINVAL, "annotation %s: '%.64s' is left out, %s", key, name,
+			     lack);
+		return pass_over(&service->passed_over, &why, err);
+	}
+	service->preferred[service->preferred_count] = text_share(texts, name);
+	if (!service->preferred[service->preferred_count])
+		return mk_error_errno(err, ENOMEM, "name of a cluster");
+	service->preferred_count++;
+	return 0;
+}
+
+/* Decode a list such as "local, east". A wrong name is left out, and the others count. */
+static int decode_preferred(struct mk_texts *texts, struct mk_service_object *service,
+			    const char *key, const char *text, const char *own_cluster,
+			    struct mk_error *err)
+{
+	static const char blanks[] = " \t\r\n";
+	cleanup_free char *copy = strdup(text);
+	char *rest = copy, *name;
+	int ret = 0;
+
+	service->preferred = calloc(PREFERRED_MAX, sizeof(*service->preferred));
+	if (!copy || !service->preferred)
+		return mk_error_errno(err, ENOMEM, "annotation %s", key);
+	if (!copy[strspn(copy, blanks)]) /* no preference */
+		return 0;
+	while (ret == 0 && (name = strsep(&rest, ","))) {
+		name += strspn(name, blanks);
+		for (size_t end = strlen(name); end && strchr(blanks, name[end - 1]); end--)
+			name[end - 1] = '\0';
+		ret = take_preferred(texts, service, key,
+				     strcmp(name, "local") == 0 ? own_cluster : name, err);
+	}
+	return ret;
+}
+
+/* The user's annotation counts before the exported one. */
+static int decode_prefers(struct mk_texts *texts, const struct mk_json *tree,
+			  const char *own_cluster, struct mk_service_object *service,
+			  struct mk_error *err)
+{
+	static const char *const keys[] = { MK_PREFER_ANNOTATION, MK_EXPORTED_PREFER_ANNOTATION };
+	struct mk_json metadata, annotations;
+	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
+
+	ret = ret ?: tree_member(&metadata, "annotations", json_type_object, &annotations, err);
+	for (size_t i = 0; ret == 0 && i < 2; i++) {
+		const char *text;
+
+		ret = tree_text(&annotations, keys[i], &text, err);
+		if (ret == 0 && text)
+			return decode_preferred(texts, service, keys[i], text, own_cluster, err);
+	}
+	return ret;
+}
+
 int service_import_decode(struct mk_texts *texts, const struct mk_json *tree,
 			  const struct mk_object_id *id, const struct mk_clusterset *clusterset,
 			  struct mk_service_object *service, struct mk_error *err)
@@ -427,6 +506,7 @@ int service_import_decode(struct mk_texts *texts, const struct mk_json *tree,
 				    id->name);
 	ret = ret ?: tree_member(tree, "spec", json_type_object, &spec, err);
 	ret = ret ?: decode_import_ips(service, &spec, clusterset, err);
+	ret = ret ?: decode_prefers(texts, tree, clusterset->cluster_name, service, err);
 	ret = ret ?: decode_shared(texts, service, &spec, err);
 	return ret ?: set_names(service, id, MK_CLUSTERSET_SUFFIX, err);
 }
@@ -448,6 +528,16 @@ static bool ports_equal(const struct mk_service_object *a, const struct mk_servi
 	return true;
 }
 
+static bool preferred_equal(const struct mk_service_object *a, const struct mk_service_object *b)
+{
+	if (a->preferred_count != b->preferred_count)
+		return false;
+	for (size_t i = 0; i < a->preferred_count; i++)
+		if (strcmp(a->preferred[i], b->preferred[i]) != 0)
+			return false;
+	return true;
+}
+
 bool service_equal(const struct mk_service_object *a, const struct mk_service_object *b)
 {
 	return a->type == b->type &&
@@ -459,7 +549,8 @@ bool service_equal(const struct mk_service_object *a, const struct mk_service_ob
 	       mk_cidrs_equal(a->source_ranges, a->source_range_count, b->source_ranges,
 			      b->source_range_count) &&
 	       ports_equal(a, b) && labels_equal(&a->selector, &b->selector) &&
-	       a->external_local == b->external_local && a->internal_local == b->internal_local &&
+	       preferred_equal(a, b) && a->external_local == b->external_local &&
+	       a->internal_local == b->internal_local &&
 	       a->client_ip_affinity == b->client_ip_affinity &&
 	       a->affinity_timeout_s == b->affinity_timeout_s && a->excluded == b->excluded &&
 	       a->external_name == b->external_name && a->health_check_port == b->health_check_port;
@@ -472,6 +563,9 @@ void service_release(struct mk_texts *texts, struct mk_service_object *service)
 		text_release(texts, service->ports[i].target_name);
 	}
 	labels_release(texts, &service->selector);
+	for (size_t i = 0; i < service->preferred_count; i++)
+		text_release(texts, service->preferred[i]);
+	free(service->preferred);
 	free(service->ports);
 	free(service->external_ips);
 	free(service->load_balancer_ips);
