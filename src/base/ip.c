@@ -343,6 +343,17 @@ struct mk_cidr mk_cidr_network(const struct mk_cidr *cidr)
 	return net;
 }
 
+struct mk_ip mk_ip_move(const struct mk_ip *ip, const struct mk_cidr *to)
+{
+	struct mk_ip mask = mk_cidr_mask(to), moved = *ip;
+	const uint8_t *bits = ip_bytes(&mask), *from = ip_bytes(&to->ip);
+	uint8_t *bytes = (uint8_t *)&moved.v6;
+
+	for (unsigned i = 0; i < mk_ip_bits(ip->family) / 8; i++)
+		bytes[i] = (uint8_t)((from[i] & bits[i]) | (bytes[i] & ~bits[i]));
+	return moved;
+}
+
 bool mk_cidr_contains(const struct mk_cidr *cidr, const struct mk_ip *ip)
 {
 	struct mk_cidr wanted = mk_cidr_network(cidr);

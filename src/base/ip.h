@@ -103,6 +103,8 @@ struct mk_ip mk_cidr_nth(const struct mk_cidr *cidr, uint32_t offset);
 uint32_t mk_cidr_size(const struct mk_cidr *cidr);
 /* Return the netmask of @cidr as an address. */
 struct mk_ip mk_cidr_mask(const struct mk_cidr *cidr);
+/* Return @ip with the prefix of @to, of the same family: net | (ip & ~mask). */
+struct mk_ip mk_ip_move(const struct mk_ip *ip, const struct mk_cidr *to);
 
 /* Convert to and from the tables' type, where IPv4 is IPv4-mapped. 0.0.0.0, :: and no address are
  * all zeros there. */

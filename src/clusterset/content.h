@@ -35,6 +35,7 @@ enum condition { CONDITION_ABSENT, CONDITION_FALSE, CONDITION_TRUE };
 struct endpoint {
 	struct mk_ip ip; /* home address, or external address of @target */
 	struct mk_ip target; /* an endpoint that is no pod; AF_UNSPEC: it is one */
+	char *cluster; /* another one, in which the pod is; NULL: the one that publishes it */
 	uint8_t ready, serving, terminating; /* enum condition */
 	char *node, *zone, *hostname; /* NULL: none */
 	char *hints; /* zones with commas between; NULL: none */
@@ -75,6 +76,7 @@ struct content {
 	struct slice *slices; /* sorted by name, each once */
 	size_t slice_count;
 	size_t endpoint_count; /* of all slices */
+	bool names_clusters; /* an endpoint is in another cluster */
 };
 
 /* Annotation of an EndpointSlice: when its last change began. */
@@ -94,6 +96,7 @@ mk_must_check int ports_decode(json_object *parent, bool of_slice, struct port *
  * zeros; the caller releases it, also after an error. */
 mk_must_check int slice_decode(json_object *tree, struct slice *slice, struct mk_error *err);
 void slice_release(struct slice *slice);
+void endpoint_release(struct endpoint *endpoint);
 /* Read the members of Service.spec that are those of a PublishedService: sessionAffinity and its
  * configuration, internalTrafficPolicy, trafficDistribution, ipFamilies. */
 mk_must_check int policies_decode(json_object *spec, struct content *content, struct mk_error *err);

@@ -240,6 +240,17 @@ static int decode_target(json_object *tree, sa_family_t family, struct endpoint 
 			   "an address of the family of the slice", err);
 }
 
+/* Another cluster has the pod. Such an endpoint never has an external address. */
+static int decode_cluster(json_object *tree, struct endpoint *endpoint, struct mk_error *err)
+{
+	int ret = copy_name(tree, "cluster", false, &endpoint->cluster, err);
+
+	if (ret < 0 || !endpoint->cluster || endpoint->target.family == AF_UNSPEC)
+		return ret;
+	return field_wrong("target", mk_json_member(tree, "target"),
+			   "no target beside cluster: a pod of another cluster has none", err);
+}
+
 static int endpoint_decode(json_object *tree, sa_family_t family, struct endpoint *endpoint,
 			   struct mk_error *err)
 {
@@ -249,6 +260,7 @@ static int endpoint_decode(json_object *tree, sa_family_t family, struct endpoin
 		return mk_error_set(err, EINVAL, "expected an object");
 	ret = decode_address(tree, family, &endpoint->ip, err);
 	ret = ret ?: decode_target(tree, family, endpoint, err);
+	ret = ret ?: decode_cluster(tree, endpoint, err);
 	ret = ret ?: decode_conditions(tree, endpoint, err);
 	ret = ret ?: copy_text(tree, "nodeName", CONTENT_NAME_CHARS, &endpoint->node, err);
 	ret = ret ?: decode_zone(tree, "zone", &endpoint->zone, err);
@@ -256,8 +268,9 @@ static int endpoint_decode(json_object *tree, sa_family_t family, struct endpoin
 	return ret ?: decode_hints(tree, endpoint, err);
 }
 
-static void endpoint_release(struct endpoint *endpoint)
+void endpoint_release(struct endpoint *endpoint)
 {
+	free(endpoint->cluster);
 	free(endpoint->node);
 	free(endpoint->zone);
 	free(endpoint->hostname);
@@ -266,16 +279,22 @@ static void endpoint_release(struct endpoint *endpoint)
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-/* If two addresses are equal, the one that does not terminate comes first, then the earlier one. */
+/* Of equal addresses in one cluster, the one that does not terminate comes first, then the earlier
+ * one. */
 struct placed {
 	struct endpoint endpoint;
 	size_t place;
 };
 
+static int compare_places(const struct endpoint *a, const struct endpoint *b)
+{
+	return mk_ip_compare(&a->ip, &b->ip) ?: strcmp(a->cluster ?: "", b->cluster ?: "");
+}
+
 static int compare_placed(const void *left, const void *right)
 {
 	const struct placed *a = left, *b = right;
-	int order = mk_ip_compare(&a->endpoint.ip, &b->endpoint.ip);
+	int order = compare_places(&a->endpoint, &b->endpoint);
 
 	order = order
 			?: (a->endpoint.terminating == CONDITION_TRUE) -
@@ -296,7 +315,7 @@ static int endpoints_sort(struct slice *slice, struct mk_error *err)
 	for (size_t i = 0; i < slice->endpoint_count; i++) {
 		struct endpoint *at = &placed[i].endpoint;
 
-		if (kept > 0 && mk_ip_equal(&slice->endpoints[kept - 1].ip, &at->ip))
+		if (kept > 0 && compare_places(&slice->endpoints[kept - 1], at) == 0)
 			endpoint_release(at);
 		else
 			slice->endpoints[kept++] = *at;
@@ -404,6 +423,8 @@ static int decode_slices(json_object *spec, struct content *content, struct mk_e
 		if (ret < 0)
 			return mk_error_wrap(err, "slices[%zu]", i);
 		content->endpoint_count += slice->endpoint_count;
+		for (size_t j = 0; j < slice->endpoint_count; j++)
+			content->names_clusters |= slice->endpoints[j].cluster != NULL;
 	}
 	if (content->endpoint_count > MK_PUBLISHED_PART_ENDPOINTS)
 		return mk_error_set(err, EINVAL, "slices: %zu endpoints, expected at most %d",

@@ -89,6 +89,7 @@ static void append_published(struct maker *maker, json_object *list,
 	json_object *object = make_endpoint(maker, endpoint, &endpoint->ip, true);
 	char text[MK_IP_STRLEN];
 
+	put_text(maker, object, "cluster", endpoint->cluster);
 	if (endpoint->target.family != AF_UNSPEC)
 		put_text(maker, object, "target", mk_ip_format(&endpoint->target, text));
 	append(maker, list, object);

@@ -63,6 +63,23 @@ void mk_imports_touch(struct mk_imports *imports, const char *namespace_, const 
 
 /* ---- clusters -------------------------------------------------------------------------------- */
 
+/* Does the source name the cluster as the one that has an endpoint? */
+static bool names(const struct source *source, const struct cluster *cluster)
+{
+	for (size_t i = 0; i < source->used_count; i++) {
+		const struct content *used = source->used[i];
+
+		for (size_t j = 0; used->names_clusters && j < used->slice_count; j++)
+			for (size_t k = 0; k < used->slices[j].endpoint_count; k++)
+				if (used->slices[j].endpoints[k].cluster &&
+				    strcmp(used->slices[j].endpoints[k].cluster, cluster->name) ==
+					    0)
+					return true;
+	}
+	return false;
+}
+
+/* Merge again what it has published, and what has endpoints in it. */
 static void cluster_wait(struct mk_imports *imports, const struct cluster *cluster)
 {
 	for (struct mk_index_link *link = NULL;
@@ -70,7 +87,7 @@ static void cluster_wait(struct mk_imports *imports, const struct cluster *clust
 		struct service *service = mk_index_entry(link, struct service, link);
 
 		for (struct source *source = service->sources; source; source = source->next)
-			if (source->cluster == cluster)
+			if (source->cluster == cluster || names(source, cluster))
 				service_wait(imports, service);
 	}
 }
@@ -80,9 +97,10 @@ static bool is_same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static bool has_ranges(const struct cluster *known, const struct mk_imports_cluster *cluster)
+static bool is_as(const struct cluster *known, const struct mk_imports_cluster *cluster)
 {
-	return mk_cidrs_equal(known->home, MK_FAMILIES, cluster->home, MK_FAMILIES) &&
+	return known->opens_pods == cluster->opens_pods &&
+	       mk_cidrs_equal(known->home, MK_FAMILIES, cluster->home, MK_FAMILIES) &&
 	       mk_cidrs_equal(known->view, MK_FAMILIES, cluster->view, MK_FAMILIES) &&
 	       mk_cidrs_equal(known->external_home, MK_FAMILIES, cluster->external_home,
 			      MK_FAMILIES) &&
@@ -98,7 +116,7 @@ int mk_imports_set_cluster(struct mk_imports *imports, const struct mk_imports_c
 
 	if (!known)
 		return no_memory(err);
-	if (known->is_set && is_same_text(known->via, cluster->via) && has_ranges(known, cluster))
+	if (known->is_set && is_same_text(known->via, cluster->via) && is_as(known, cluster))
 		return 0;
 	via = cluster->via ? strdup(cluster->via) : NULL;
 	if (cluster->via && !via)
@@ -110,6 +128,7 @@ int mk_imports_set_cluster(struct mk_imports *imports, const struct mk_imports_c
 	memcpy(known->view, cluster->view, sizeof(known->view));
 	memcpy(known->external_home, cluster->external_home, sizeof(known->external_home));
 	memcpy(known->external_view, cluster->external_view, sizeof(known->external_view));
+	known->opens_pods = cluster->opens_pods;
 	cluster_wait(imports, known);
 	return 0;
 }

@@ -231,18 +231,6 @@ static int make_clusters(struct work *work)
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-/* view = viewNet | (home & ~mask). */
-static struct mk_ip translate(const struct mk_ip *home, const struct mk_cidr *view)
-{
-	struct mk_ip mask = mk_cidr_mask(view), net = view->ip, ip = *home;
-	uint8_t *to = (uint8_t *)&ip.v6;
-	const uint8_t *bits = (const uint8_t *)&mask.v6, *from = (const uint8_t *)&net.v6;
-
-	for (size_t i = 0; i < mk_ip_bits(ip.family) / 8; i++)
-		to[i] = (uint8_t)((from[i] & bits[i]) | (to[i] & ~bits[i]));
-	return ip;
-}
-
 /* Returns why no address of @home can be reached; NULL: they can. */
 static const char *lack_of(const struct mk_cidr *home, const struct mk_cidr *view)
 {
@@ -273,18 +261,43 @@ static const char *place(const struct cluster *cluster, const struct endpoint *e
 	if (!lack && !mk_cidr_contains(home, &endpoint->ip))
 		lack = "it is outside of its cluster's pod range";
 	if (!lack)
-		*ip = translate(&endpoint->ip, view);
+		*ip = mk_ip_move(&endpoint->ip, view);
 	return lack;
 }
 
-static int leave_out(struct work *work, const struct source *source, const struct mk_ip *ip,
-		     const char *why)
+/* Set *@ip for an endpoint in a cluster that its Service's cluster names, by what is known here of
+ * the named one. A peer can let clients of this cluster connect to pods of this cluster only if it
+ * could itself, by access: Pods. */
+static const char *place_named(const struct work *work, const struct source *source,
+			       const struct endpoint *endpoint, struct mk_ip *ip)
 {
+	const struct cluster *named = cluster_find(work->imports, endpoint->cluster);
+	bool is_here = strcmp(endpoint->cluster, work->imports->own_cluster) == 0;
+
+	if (!named || !named->is_set)
+		return "no ClusterPeer here has the name of that cluster";
+	if (named == source->cluster)
+		return "a cluster names itself";
+	if (!is_here)
+		return place(named, endpoint, ip);
+	if (!source->cluster->opens_pods)
+		return "it is a pod of this cluster, which needs access: Pods in the ClusterPeer of the other one";
+	*ip = endpoint->ip;
+	return mk_cidr_contains(&named->home[mk_family_index(ip->family)], ip)
+		       ? NULL
+		       : "it is outside of this cluster's pod range";
+}
+
+static int leave_out(struct work *work, const struct source *source,
+		     const struct endpoint *endpoint, const char *why)
+{
+	const char *named = endpoint->cluster;
 	char text[MK_IP_STRLEN];
 
 	work->merged->left_out++;
-	return note_first(&work->merged->note, "endpoint %s of cluster '%s' is left out: %s",
-			  mk_ip_format(ip, text), source->cluster->name, why);
+	return note_first(&work->merged->note, "endpoint %s%s%s of cluster '%s' is left out: %s",
+			  mk_ip_format(&endpoint->ip, text), named ? " in cluster " : "",
+			  named ?: "", source->cluster->name, why);
 }
 
 static int append_endpoints(struct maker *maker, json_object *list, struct work *work,
@@ -297,10 +310,11 @@ static int append_endpoints(struct maker *maker, json_object *list, struct work 
 	for (size_t i = 0; i < slice->endpoint_count && ret == 0; i++) {
 		const struct endpoint *endpoint = &slice->endpoints[i];
 		struct mk_ip ip;
-		const char *lack = place(cluster, endpoint, &ip);
+		const char *lack = endpoint->cluster ? place_named(work, source, endpoint, &ip)
+						     : place(cluster, endpoint, &ip);
 
 		if (lack) {
-			ret = leave_out(work, source, &endpoint->ip, lack);
+			ret = leave_out(work, source, endpoint, lack);
 			continue;
 		}
 		if (is_own && endpoint->target.family != AF_UNSPEC)

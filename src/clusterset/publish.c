@@ -52,6 +52,33 @@ static bool is_of_host(const struct mk_ip *ip)
 	return false;
 }
 
+/* Let an endpoint that is a view of @home have its home address. Returns whether it is one. */
+static bool is_seen_as(struct endpoint *at, const struct mk_cidr *home, const struct mk_cidr *view)
+{
+	if (view->ip.family != at->ip.family || home->ip.family != at->ip.family ||
+	    home->prefix_bits != view->prefix_bits || !mk_cidr_contains(view, &at->ip))
+		return false;
+	at->ip = mk_ip_move(&at->ip, home);
+	return true;
+}
+
+/* An endpoint that a peer has gets the peer's name and its home address there. */
+static int find_peer(const struct mk_publish_own *own, struct endpoint *at)
+{
+	size_t family = mk_family_index(at->ip.family);
+
+	for (size_t i = 0; i < own->peer_count; i++) {
+		const struct mk_imports_cluster *peer = &own->peers[i];
+
+		if (!is_seen_as(at, &peer->home[family], &peer->view[family]) &&
+		    !is_seen_as(at, &peer->external_home[family], &peer->external_view[family]))
+			continue;
+		at->cluster = strdup(peer->name);
+		return at->cluster ? 0 : -ENOMEM;
+	}
+	return 0;
+}
+
 /* Why can the endpoint have no external address? NULL: it can. */
 static const char *lack_of(const struct mk_publish_own *own, const struct mk_ip *ip)
 {
@@ -93,12 +120,8 @@ static int keep_endpoints(struct work *work, struct slice *slice,
 		ret = ret ?: leave_out(work, at.target.family ? &at.target : &at.ip, slice, why);
 	}
 	/* The others stay behind the kept ones until they are released. */
-	for (size_t i = kept; i < slice->endpoint_count; i++) {
-		free(slice->endpoints[i].node);
-		free(slice->endpoints[i].zone);
-		free(slice->endpoints[i].hostname);
-		free(slice->endpoints[i].hints);
-	}
+	for (size_t i = kept; i < slice->endpoint_count; i++)
+		endpoint_release(&slice->endpoints[i]);
 	slice->endpoint_count = kept;
 	return ret;
 }
@@ -108,17 +131,24 @@ static const char *lack_of_target(const struct work *work, const struct endpoint
 	return of->target.family == AF_UNSPEC ? NULL : lack_of(work->own, &of->target);
 }
 
-/* Keep the pods of this cluster, and what can have an external address. */
+/* Keep the pods of this cluster and of peers, and what can have an external address. */
 static int keep_reachable(struct work *work, struct slice *slice)
 {
-	for (size_t i = 0; i < slice->endpoint_count; i++) {
+	int ret = 0;
+
+	for (size_t i = 0; i < slice->endpoint_count && ret == 0; i++) {
 		struct endpoint *at = &slice->endpoints[i];
 
-		at->target = at->ip;
+		free(mk_steal_ptr(at->cluster));
+		at->target = (struct mk_ip){ 0 };
 		if (is_home(work->own, &at->ip))
-			at->target.family = AF_UNSPEC;
+			continue;
+		work->result->depends_on_peers = true;
+		ret = find_peer(work->own, at);
+		if (!at->cluster)
+			at->target = at->ip;
 	}
-	return keep_endpoints(work, slice, lack_of_target);
+	return ret ?: keep_endpoints(work, slice, lack_of_target);
 }
 
 static int copy_trigger(json_object *tree, struct slice *slice)

@@ -13,6 +13,7 @@
 #include "base/ip.h"
 #include "cluster/model/peer.h"
 #include "clusters/externals.h"
+#include "clusterset/imports.h"
 
 #define MK_PUBLISHED_PART_ENDPOINTS 1000 /* at most, of one PublishedService */
 #define MK_PUBLISHED_PARTS	    50 /* at most, of one Service */
@@ -22,6 +23,9 @@ struct mk_publish_own {
 	struct mk_cidr home[MK_FAMILIES]; /* clusterCidr; AF_UNSPEC: no pods of this family */
 	/* Endpoints that are no pods have addresses of these. NULL: they are left out. */
 	struct mk_externals *externals;
+	/* Whose views may be endpoints: these are published with cluster and home address. */
+	const struct mk_imports_cluster *peers;
+	size_t peer_count;
 	/* Ranges of addresses that mean other endpoints: peerPools, clustersetCidr, externalCidr */
 	struct mk_cidr virtual[3 * MK_FAMILIES];
 	int64_t now_s; /* of a clock that does not go backwards */
@@ -42,6 +46,7 @@ struct mk_publication {
 	enum mk_export_verdict verdict;
 	size_t endpoint_count;
 	size_t left_out; /* endpoints that peers cannot reach, and slices of no sense */
+	bool depends_on_peers; /* an endpoint is no pod of this cluster */
 	char *note; /* names the first one that is left out, and why; NULL: none */
 };
 

@@ -47,20 +47,28 @@ static struct verdict export_conflict(const struct mk_merged *merged)
 				 "all exports of this Service agree" };
 }
 
-/* What is published, and what is left out of it. */
-static char *format_published(const struct mk_publication *publication)
+/* Append to @text the first endpoint that is left out, and how many are. NULL: no memory. */
+static char *with_left_out(char *text, const char *note, size_t left_out)
 {
-	char *text = NULL;
-	int ret = add_text(&text, NULL, "%zu endpoints are published", publication->endpoint_count);
+	int ret = text ? 0 : -1;
 
-	if (ret == 0 && publication->note)
-		ret = add_text(&text, "; ", "%s", publication->note);
-	if (ret == 0 && publication->left_out > 1)
-		ret = add_text(&text, "; ", "%zu are left out in total", publication->left_out);
+	if (ret == 0 && note)
+		ret = add_text(&text, "; ", "%s", note);
+	if (ret == 0 && left_out > 1)
+		ret = add_text(&text, "; ", "%zu are left out in total", left_out);
 	if (ret == 0)
 		return text;
 	free(text);
 	return NULL;
+}
+
+static char *format_published(const struct mk_publication *publication)
+{
+	char *text = NULL;
+
+	if (add_text(&text, NULL, "%zu endpoints are published", publication->endpoint_count) < 0)
+		return NULL;
+	return with_left_out(text, publication->note, publication->left_out);
 }
 
 json_object *mk_export_status(json_object *service_export, const struct mk_publication *publication,
@@ -89,13 +97,15 @@ json_object *mk_export_status(json_object *service_export, const struct mk_publi
 json_object *mk_import_status(json_object *existing, const struct mk_merged *merged,
 			      const char *now)
 {
-	static const struct verdict ready = { "Ready", "True", "Ready", "the Service can be used" };
+	cleanup_free char *usable =
+		with_left_out(strdup("the Service can be used"), merged->note, merged->left_out);
+	const struct verdict ready = { "Ready", "True", "Ready", usable ?: "" };
 	static const struct verdict lacking = {
 		"Ready", "False", "IPFamilyNotSupported",
 		"the exports have no family of addresses that clustersetCidr has"
 	};
 	const char *version = member_text(merged->import, "apiVersion") ?: "";
-	struct maker maker = { 0 };
+	struct maker maker = { .failed = !usable };
 	json_object *status = make_object(&maker);
 
 	put(&maker, status, "clusters", json_object_get(merged->clusters));

@@ -14,6 +14,7 @@ struct cluster {
 	bool is_set; /* mk_imports_set_cluster(): its Services count */
 	struct mk_cidr home[MK_FAMILIES], view[MK_FAMILIES];
 	struct mk_cidr external_home[MK_FAMILIES], external_view[MK_FAMILIES];
+	bool opens_pods; /* it may name pods of this cluster */
 	size_t service_count, endpoint_count; /* published, whether they count or not */
 };
 

@@ -23,32 +23,47 @@ static struct mk_cidr range(const char *text)
 	return cidr;
 }
 
+/* West, east, and north, which may name pods of west. */
+#define CLUSTERS 3
+static const struct mk_imports_cluster *clusters_of_west(void)
+{
+	static struct mk_imports_cluster clusters[CLUSTERS];
+
+	for (size_t i = 0; i < CLUSTERS; i++) {
+		clusters[i].home[0] = clusters[i].view[0] = range("10.244.0.0/16");
+		clusters[i].home[1] = clusters[i].view[1] = range("fd00:244::/56");
+		clusters[i].external_home[0] = clusters[i].external_view[0] =
+			range("247.255.0.0/28");
+		clusters[i].external_home[1] = clusters[i].external_view[1] =
+			range("fd6d:6b65:7800::/124");
+	}
+	clusters[0].name = "west";
+	clusters[1].name = "east";
+	clusters[1].view[0] = range("240.0.0.0/16");
+	clusters[1].view[1] = range("fdee::/56");
+	clusters[1].external_view[0] = range("240.1.0.0/28");
+	clusters[1].external_view[1] = range("fdef::/124");
+	clusters[2].name = "north";
+	clusters[2].opens_pods = true;
+	clusters[2].view[0] = range("240.2.0.0/16");
+	clusters[2].view[1] = range("fdea::/56");
+	clusters[2].external_view[0] = range("240.3.0.0/28");
+	clusters[2].external_view[1] = range("fdeb::/124");
+	return clusters;
+}
+
 static struct mk_imports *imports_of_west(void)
 {
 	const struct mk_imports_config config = {
 		.own_cluster = "west",
 		.clusterset = { range("247.254.0.0/28"), range("fd6d:6b63:7300::/124") },
 	};
-	const struct mk_imports_cluster clusters[] = {
-		{ "west",
-		  NULL,
-		  { range("10.244.0.0/16"), range("fd00:244::/56") },
-		  { range("10.244.0.0/16"), range("fd00:244::/56") },
-		  { range("247.255.0.0/28"), range("fd6d:6b65:7800::/124") },
-		  { range("247.255.0.0/28"), range("fd6d:6b65:7800::/124") } },
-		{ "east",
-		  NULL,
-		  { range("10.244.0.0/16"), range("fd00:244::/56") },
-		  { range("240.0.0.0/16"), range("fdee::/56") },
-		  { range("247.255.0.0/28"), range("fd6d:6b65:7800::/124") },
-		  { range("240.1.0.0/28"), range("fdef::/124") } },
-	};
 	struct mk_imports *imports = mk_imports_new(&config);
 	struct mk_error err;
 
 	fuzz_check(imports != NULL);
-	fuzz_check(mk_imports_set_cluster(imports, &clusters[0], &err) == 0);
-	fuzz_check(mk_imports_set_cluster(imports, &clusters[1], &err) == 0);
+	for (size_t i = 0; i < CLUSTERS; i++)
+		fuzz_check(mk_imports_set_cluster(imports, &clusters_of_west()[i], &err) == 0);
 	return imports;
 }
 
@@ -66,35 +81,41 @@ static const char *text_of(json_object *tree)
 	return json_object_to_json_string_ext(tree, JSON_C_TO_STRING_PLAIN);
 }
 
-/* The own cluster's endpoints may be outside: these have an external address in other clusters. */
-static bool is_own(json_object *slice)
+static bool is_of(json_object *slice, const char *cluster)
 {
 	json_object *labels =
 		json_object_object_get(json_object_object_get(slice, "metadata"), "labels");
 
 	return strcmp(json_object_get_string(json_object_object_get(
 			      labels, "multicluster.kubernetes.io/source-cluster")),
-		      "west") == 0;
+		      cluster) == 0;
 }
 
-/* Another cluster's endpoint has a pod's or an external address of its view, never another one. */
+static bool is_in(const struct mk_cidr *range, const struct mk_ip *ip)
+{
+	return range->ip.family == ip->family && mk_cidr_contains(range, ip);
+}
+
+/* Another cluster's endpoint has a pod's or an external address of a peer's view, never another one
+ * but for pods here that north names. The own cluster's endpoints may be outside: these have an
+ * external address in other clusters. */
 static void check_slice(json_object *slice)
 {
-	const struct mk_cidr ranges[] = { range("240.0.0.0/16"), range("240.1.0.0/28"),
-					  range("fdee::/56"), range("fdef::/124") };
+	const struct mk_imports_cluster *of = clusters_of_west();
 	json_object *endpoints = json_object_object_get(slice, "endpoints");
 
 	for (size_t i = 0; i < json_object_array_length(endpoints); i++) {
 		json_object *list = json_object_object_get(json_object_array_get_idx(endpoints, i),
 							   "addresses");
-		bool inside = is_own(slice);
+		bool inside = is_of(slice, "west");
 		struct mk_ip ip;
 
 		fuzz_check(mk_ip_parse(json_object_get_string(json_object_array_get_idx(list, 0)),
 				       &ip) == 0);
-		for (size_t j = 0; j < sizeof(ranges) / sizeof(*ranges); j++)
-			inside |= ranges[j].ip.family == ip.family &&
-				  mk_cidr_contains(&ranges[j], &ip);
+		for (size_t j = is_of(slice, "north") ? 0 : 1; j < CLUSTERS; j++)
+			for (size_t k = 0; k < MK_FAMILIES; k++)
+				inside |= is_in(&of[j].view[k], &ip) ||
+					  (j > 0 && is_in(&of[j].external_view[k], &ip));
 		fuzz_check(inside);
 	}
 }
@@ -127,6 +148,8 @@ static void publish(struct mk_imports *imports, json_object *service, json_objec
 		.cluster = "west",
 		.home = { range("10.244.0.0/16"), range("fd00:244::/56") },
 		.externals = mk_externals_new(ranges),
+		.peers = clusters_of_west() + 1,
+		.peer_count = CLUSTERS - 1,
 		.virtual = { range("240.0.0.0/6"), range("fd6d::/16") },
 	};
 	struct mk_publication result;

@@ -53,6 +53,8 @@ static const char *const values[] = {
 	"\"1.1.0\"",
 	"\"UDP\"",
 	"\"node1\"",
+	"\"north\"",
+	"\"west\"",
 	"\"a\"",
 	"\"Cluster\"",
 	"\"NodePort\"",

@@ -163,6 +163,37 @@ agents_are_dead()
 	answers west a east
 }
 
+# The hub's Service has pod b of east by its view. West imports it, and reaches the pod by the hub.
+third_cluster()
+{
+	local view
+	view=$(slices_of hub east)
+	of hub apply third <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: third, namespace: shop}
+		spec: {clusterIP: 10.96.5.3, ports: [{name: http, port: 80}]}
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: third, namespace: shop, labels: {kubernetes.io/service-name: third}}
+		addressType: IPv4
+		ports: [{name: http, port: 8080}]
+		endpoints: [{addresses: ["$view"]}]
+		---
+		apiVersion: multicluster.x-k8s.io/v1beta1
+		kind: ServiceExport
+		metadata: {name: third, namespace: shop}
+	END
+	wait_for 30 expect_match "published by hub" "hub.shop.third" "$(published_here hub publishedservices)"
+	expect_eq "endpoint of hub.shop.third" "east $(in_family 10.244.2.2)" \
+		"$(get hub "$GROUP/namespaces/monokube-published/publishedservices/hub.shop.third" '.spec.slices[0].endpoints[0] | "\(.cluster) \(.addresses[0])"')"
+	carry hub west PublishedService
+	wait_for 30 expect_eq "endpoint in west" "$(slices_of west east)" "$(slices_of west third)"
+	wait_for 20 answers west a third
+	of hub lab delete "$TMP/third.yaml"
+}
+
 hub_is_deleted()
 {
 	of west lab kubectl delete clusterpeer hub
@@ -175,6 +206,7 @@ labs_up
 check "hub and branches have a ClusterPeer of each other, and relay and accept" branches_meet_the_hub
 check "the hub shows its branches to each other, and each has a ClusterPeer for the other one" hub_introduces
 check "branches use each other's Service through the hub" branches_use_services
+check "an endpoint of the hub's Service is a pod of east: west reaches it by its own view and path" third_cluster
 check "agents are dead, and the Services answer; they start again, and all is as it was" agents_are_dead
 check "without the hub's ClusterPeer those that it introduced go" hub_is_deleted
 finish

@@ -24,6 +24,8 @@
 #define SLICES6(eps)                                                                 \
 	", 'slices': [{'name': 'web-6', 'addressType': 'IPv6', 'ports': [" HTTP_8080 \
 	"], 'endpoints': [" eps "]}]"
+#define IN(cluster, ip) \
+	"{'addresses': ['" ip "'], 'cluster': '" cluster "', 'conditions': {'ready': true}}"
 #define ENDPOINT(more) SLICES("{'addresses': ['10.244.1.2'], " more "}")
 
 static const struct row {
@@ -251,6 +253,49 @@ static const struct row {
 	  { { "east", WEB SLICES6(EP("fd00:245::1")) } },
 	  { "0 endpoints, 1 left out" },
 	  "['fd" },
+	/* ---- endpoints in another cluster than the one that publishes them (rule 15) ---- */
+	{ "a pod of a third cluster has the view of that one",
+	  { { "east", WEB SLICES(IN("north", "10.244.1.2")) } },
+	  { "1 endpoints, 0 left out", "['240.1.1.2']",
+	    "'multicluster.kubernetes.io/source-cluster':'east'" },
+	  "['240.0." },
+	{ "one address in two clusters",
+	  { { "east", WEB SLICES(EP("10.244.1.2") "," IN("north", "10.244.1.2")) } },
+	  { "2 endpoints, 0 left out", "['240.0.1.2']", "['240.1.1.2']" },
+	  NULL },
+	{ "of IPv6",
+	  { { "east", WEB SLICES6(IN("north", "fd00:244::12")) } },
+	  { "['fdaa::12']" },
+	  NULL },
+	{ "this cluster's Service has a pod of a peer",
+	  { { "west", WEB SLICES(IN("east", "10.244.1.2")) } },
+	  { "1 endpoints, 0 left out", "['240.0.1.2']" },
+	  "10.244.1.2" },
+	{ "a cluster that is not known here",
+	  { { "east", WEB SLICES(IN("south", "10.244.1.2") "," EP("10.244.1.3")) } },
+	  { "1 endpoints, 1 left out",
+	    "endpoint 10.244.1.2 in cluster south of cluster 'east' is left out: no ClusterPeer here has the name of that cluster" },
+	  "240.0.1.2" },
+	{ "a cluster that has published, but has no ClusterPeer here",
+	  { { "south", WEB }, { "east", WEB SLICES(IN("south", "10.244.1.2")) } },
+	  { "0 endpoints, 1 left out", "no ClusterPeer here" },
+	  "slice" },
+	{ "outside of the third cluster's range",
+	  { { "east", WEB SLICES(IN("north", "10.245.1.2") "," IN("north", "10.96.0.1")) } },
+	  { "0 endpoints, 2 left out", "it is outside of its cluster's pod range" },
+	  "slice" },
+	{ "the view of a third cluster",
+	  { { "east", WEB SLICES(IN("north", "240.1.1.2")) } },
+	  { "0 endpoints, 1 left out" },
+	  "slice" },
+	{ "a cluster that names itself",
+	  { { "east", WEB SLICES(IN("east", "10.244.1.2")) } },
+	  { "0 endpoints, 1 left out", "a cluster names itself" },
+	  "slice" },
+	{ "a pod of this cluster, named by a peer without access: Pods",
+	  { { "east", WEB SLICES(IN("west", "10.244.1.2")) } },
+	  { "0 endpoints, 1 left out", "needs access: Pods in the ClusterPeer" },
+	  "slice" },
 	/* ---- conflicts ---- */
 	{ "no conflict",
 	  { { "west", OLD WEB }, { "east", NEW WEB } },
@@ -532,6 +577,11 @@ static const struct refused {
 	{ "a hostname", WEB ENDPOINT("'hostname': 'a.b'"),
 	  "hostname: value \"a.b\", expected lower case letters" },
 	{ "a zone", WEB ENDPOINT("'zone': 'a b'"), "zone: value \"a b\", expected a zone" },
+	{ "a cluster's name", WEB ENDPOINT("'cluster': 'East'"),
+	  "cluster: value \"East\", expected lower case letters" },
+	{ "a pod of another cluster with a target",
+	  WEB ENDPOINT("'cluster': 'north', 'target': '192.0.2.7'"),
+	  "target: value \"192.0.2.7\", expected no target beside cluster" },
 	{ "hints", WEB ENDPOINT("'hints': {'forZones': ['a']}"),
 	  "forZones: value a list, expected a list of zones" },
 	{ "nine hints", WEB ENDPOINT("'hints': {'forZones': [{},{},{},{},{},{},{},{},{}]}"),
@@ -782,6 +832,55 @@ START_TEST(test_externals)
 }
 END_TEST
 
+/* With access: Pods, a peer may name pods of this cluster, and nothing else of it. */
+START_TEST(test_pods_here)
+{
+	struct mk_imports *imports = imports_of_west();
+	struct mk_imports_cluster east = { .name = "east", .opens_pods = true }, west = { 0 };
+	struct mk_error err;
+
+	west.name = "west";
+	west.home[0] = west.view[0] = east.home[0] = cidr_of("10.244.0.0/16");
+	west.external_home[0] = west.external_view[0] = cidr_of("247.255.0.0/20");
+	east.view[0] = cidr_of("240.0.0.0/16");
+	ck_ok(mk_imports_set_cluster(imports, &west, &err));
+	apply_named(
+		imports, "east", "shop", "web",
+		WEB SLICES("{'addresses': ['10.244.1.2'], 'cluster': 'west', 'nodeName': 'n1'}"));
+	expect(imports, "0 endpoints, 1 left out", "slice");
+	(void)waiting(imports);
+	ck_ok(mk_imports_set_cluster(imports, &east, &err));
+	ck_assert_uint_eq(waiting(imports), 1);
+	expect(imports, "['10.244.1.2']", "n1");
+	apply_named(imports, "east", "shop", "web", WEB SLICES(IN("west", "192.168.1.1")));
+	expect(imports, "it is outside of this cluster's pod range", "slice");
+	apply_named(imports, "east", "shop", "web", WEB SLICES(IN("west", "247.255.0.5")));
+	expect(imports, "it is outside of this cluster's pod range", "slice");
+	mk_imports_free(imports);
+}
+END_TEST
+
+/* A Service is merged again when a cluster comes, changes or goes that an endpoint names. */
+START_TEST(test_named_clusters_come_and_go)
+{
+	struct mk_imports *imports = imports_of_west();
+
+	apply_named(imports, "east", "shop", "web", WEB SLICES(IN("south", "10.244.1.2")));
+	expect(imports, "0 endpoints, 1 left out", "slice");
+	(void)waiting(imports);
+	set_cluster(imports, "south", "10.244.0.0/16", "240.7.0.0/16", NULL, NULL);
+	ck_assert_uint_eq(waiting(imports), 1);
+	expect(imports, "240.7.1.2", NULL);
+	set_cluster(imports, "south", "10.244.0.0/16", "240.8.0.0/16", NULL, NULL);
+	ck_assert_uint_eq(waiting(imports), 1);
+	expect(imports, "240.8.1.2", "240.7");
+	mk_imports_remove_cluster(imports, "south");
+	ck_assert_uint_eq(waiting(imports), 1);
+	expect(imports, "0 endpoints, 1 left out", "240.");
+	mk_imports_free(imports);
+}
+END_TEST
+
 static void apply_shown(struct mk_imports *imports, const char *hub)
 {
 	json_object *tree = published_of("east", WEB SLICES(EP("10.244.1.2"))), *labels;
@@ -1014,6 +1113,8 @@ UNIT_SUITE("imports")
 	tcase_add_test(store, test_which_wait);
 	tcase_add_test(store, test_clusters_come_and_go);
 	tcase_add_test(store, test_externals);
+	tcase_add_test(store, test_pods_here);
+	tcase_add_test(store, test_named_clusters_come_and_go);
 	tcase_add_test(store, test_shown_by_a_hub);
 	tcase_add_test(store, test_without_view);
 	tcase_add_test(store, test_delete_of_another_namespace);

@@ -284,12 +284,32 @@ static void reverse(json_object **slices, size_t count)
 
 /* ---- external addresses ---------------------------------------------------------------------- */
 
+static const struct mk_imports_cluster *peers_of_west(size_t *count)
+{
+	static struct mk_imports_cluster peers[4];
+	static const char *const names[] = { "north", "south", "silent", "short" },
+				 *const views[] = { "240.5.0.0/16", "172.20.0.0/16", "240.8.0.0/16",
+						    "240.9.0.0/17" };
+
+	for (size_t i = 0; i < 4; i++) {
+		peers[i] = (struct mk_imports_cluster){ .name = names[i] };
+		peers[i].view[0] = cidr_of(views[i]);
+		if (i != 2)
+			peers[i].home[0] = cidr_of("10.244.0.0/16");
+	}
+	peers[0].external_home[0] = cidr_of("247.255.0.0/20");
+	peers[0].external_view[0] = cidr_of("240.6.0.0/20");
+	*count = 4;
+	return peers;
+}
+
 static const struct mk_publish_own *west_with(struct mk_externals *externals)
 {
 	static struct mk_publish_own own;
 
 	own = *west();
 	own.externals = externals;
+	own.peers = peers_of_west(&own.peer_count);
 	own.virtual[0] = cidr_of("240.0.0.0/6");
 	own.virtual[1] = cidr_of("247.255.0.0/30");
 	return &own;
@@ -343,8 +363,32 @@ static const struct {
 	{ "a view: not mapped",
 	  EP("240.0.1.2"),
 	  { "0 endpoints, 1 left out", "240.0.1.2 of EndpointSlice 'web-1' is left out",
-	    "'slices':[]" },
+	    "which means another endpoint" },
 	  "target" },
+	{ "a pod of a peer: cluster and home address",
+	  EP("240.5.1.2"),
+	  { "1 endpoints, 0 left out", "'addresses':['10.244.1.2']", "'cluster':'north'" },
+	  "240.5" },
+	{ ".. beside a pod here with that address",
+	  EP("240.5.1.2") "," EP("10.244.1.2"),
+	  { "2 endpoints, 0 left out" },
+	  "target" },
+	{ "an external address of a peer: of that cluster",
+	  EP("240.6.0.5"),
+	  { "1 endpoints, 0 left out", "'addresses':['247.255.0.5']", "'cluster':'north'" },
+	  "target" },
+	{ "a view outside of peerPools: not mapped",
+	  EP("172.20.1.2"),
+	  { "1 endpoints, 0 left out", "'addresses':['10.244.1.2']", "'cluster':'south'" },
+	  "target" },
+	{ "a peer that has published no range: not mapped",
+	  EP("240.8.1.2"),
+	  { "0 endpoints, 1 left out" },
+	  "cluster':'silent" },
+	{ "a view of another length than the pod range: not mapped",
+	  EP("240.9.1.2"),
+	  { "0 endpoints, 1 left out" },
+	  "cluster':'short" },
 	{ "an external address: not mapped again", EP("247.255.0.1"), { "1 left out" }, "target" },
 	{ "an address of the host alone",
 	  EP("127.0.0.1"),

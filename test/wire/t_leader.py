@@ -140,6 +140,51 @@ def targets(server):
     return {e["target"]: e["addresses"][0] for s in found["spec"]["slices"] for e in s["endpoints"] if "target" in e}
 
 
+def homes(server):
+    """the published endpoints of shop/front, each with the cluster that is named, or its target"""
+    found = server.done("GET", PUBLISHED % ("monokube-published", "services") + "/west.shop.front")
+    return sorted((e["addresses"][0], e.get("cluster", "") or e.get("target", "")) for s in found["spec"]["slices"] for e in s["endpoints"])
+
+
+def ready_message(server, path):
+    return [c["message"] for c in server.done("GET", MCS + path).get("status", {}).get("conditions", []) if c["type"] == "Ready"][-1:]
+
+
+def pods_of_peers():
+    """an endpoint that is a peer's pod is published with cluster and home address, and read by the reader's own view"""
+    server = Server()
+    add_web(server, "10.244.1.5", "240.0.3.9")
+    add_export(server, "front")
+    client = leads(start(server))
+    wait("why it is left out", lambda: "240.0.3.9" in "".join(ready_message(server, "serviceexports/front")), MANY_S)
+    add_peer(server, "east", podCidr="240.0.0.0/16")
+    publish(server, "east")
+    wait("a pod of east", lambda: homes(server) == [("10.244.1.5", ""), ("10.244.3.9", "east")], MANY_S)
+    wait("its view here", lambda: addresses(server) == ["10.244.1.5", "240.0.3.9"], MANY_S)
+    server.patch(PEERS + "/east", {"spec": {"podCidr": "240.7.0.0/16"}})
+    wait("no view of a peer", lambda: homes(server) == [("10.244.1.5", "")], MANY_S)
+    server.patch(PEERS + "/east", {"spec": {"podCidr": "240.0.0.0/16"}})
+    wait("a pod of east again", lambda: addresses(server) == ["10.244.1.5", "240.0.3.9"], MANY_S)
+    server.done("DELETE", MCS + "serviceexports/front")
+    wait("no slices", lambda: addresses(server) == [], MANY_S)
+    publish_service(server, "shop", "web", "10.244.3.9")
+    web = PUBLISHED % ("monokube-peers", "services") + "/east.shop.web"
+    slices = server.done("GET", web)["spec"]["slices"]
+    slices[0]["endpoints"] += [{"addresses": ["10.244.3.9"], "cluster": "north"}, {"addresses": ["10.244.1.5"], "cluster": "west"}]
+    server.patch(web, {"spec": {"slices": slices}})
+    wait("a pod of east alone", lambda: addresses(server) == ["240.0.3.9"], MANY_S)
+    wait("why", lambda: "2 are left out in total" in "".join(ready_message(server, "serviceimports/web")), MANY_S)
+    add_peer(server, "north", podCidr="240.1.0.0/16")
+    publish(server, "north")
+    wait("a pod of north", lambda: addresses(server) == ["240.0.3.9", "240.1.3.9"], MANY_S)
+    server.patch(PEERS + "/east", {"spec": {"access": "Pods"}})
+    wait("a pod here", lambda: addresses(server) == ["10.244.1.5", "240.0.3.9", "240.1.3.9"], MANY_S)
+    wait("all of them", lambda: ready_message(server, "serviceimports/web") == ["the Service can be used"], MANY_S)
+    server.done("DELETE", PEERS + "/north")
+    wait("north is gone", lambda: addresses(server) == ["10.244.1.5", "240.0.3.9"], MANY_S)
+    client.alive()
+
+
 def imports():
     """what a peer publishes becomes an import and slices with views, in namespaces that exist; they go with the ClusterPeer"""
     server = Server()
@@ -532,5 +577,5 @@ def pool_is_exhausted():
 
 
 if __name__ == "__main__":
-    sys.exit(run([hub_relays, branch_is_introduced, introduced_is_taken_over, views, what_is_taken, view_is_kept, pool_is_exhausted, nothing_to_lead, publishes, imports, restored, two_agents, cannot_renew, refusals, no_rights_to_lead,
+    sys.exit(run([hub_relays, branch_is_introduced, introduced_is_taken_over, views, what_is_taken, view_is_kept, pool_is_exhausted, nothing_to_lead, publishes, pods_of_peers, imports, restored, two_agents, cannot_renew, refusals, no_rights_to_lead,
                   without_apply, half_lists, older_version]))

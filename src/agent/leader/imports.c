@@ -94,26 +94,36 @@ void leader_imports_begin(struct mk_leader *leader)
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-static void set_peer(void *ctx, const struct mk_cluster_peer *peer)
+bool leader_cluster_of(const struct mk_leader *leader, const struct mk_cluster_peer *peer,
+		       struct mk_imports_cluster *cluster)
 {
-	struct mk_leader *leader = ctx;
 	const struct mk_published_cluster *published =
 		mk_model_published_cluster(leader->model, peer->name);
-	struct mk_imports_cluster cluster = { .name = peer->name, .via = peer->via };
+
+	*cluster = (struct mk_imports_cluster){ .name = peer->name,
+						.via = peer->via,
+						.opens_pods = peer->access == MK_PEER_ACCESS_PODS };
 
 	if (published && !mk_published_counts(published->relayed_by, peer))
 		published = NULL;
 	for (size_t i = 0; published && i < MK_FAMILIES; i++) {
-		cluster.home[i] = published->pod_cidrs[i];
-		cluster.view[i] = peer->same_view ? cluster.home[i] : peer->views[i];
+		cluster->home[i] = published->pod_cidrs[i];
+		cluster->view[i] = peer->same_view ? cluster->home[i] : peer->views[i];
 		if (published->external_cidrs)
-			cluster.external_home[i] = published->external_cidrs[i];
+			cluster->external_home[i] = published->external_cidrs[i];
 		if (peer->externals)
-			cluster.external_view[i] = peer->externals->views[i];
+			cluster->external_view[i] = peer->externals->views[i];
 	}
-	if (strcmp(peer->name, leader->config->cluster_name) != 0 &&
-	    mk_lead_find(leader->lead, MK_LEAD_PEERS, "", peer->name))
-		set_cluster(leader, &cluster);
+	return strcmp(peer->name, leader->config->cluster_name) != 0 &&
+	       mk_lead_find(leader->lead, MK_LEAD_PEERS, "", peer->name);
+}
+
+static void set_peer(void *ctx, const struct mk_cluster_peer *peer)
+{
+	struct mk_imports_cluster cluster;
+
+	if (leader_cluster_of(ctx, peer, &cluster))
+		set_cluster(ctx, &cluster);
 }
 
 /* The ClusterPeer was deleted, and what it had published counts no longer. */
@@ -296,6 +306,19 @@ static void keep(struct mk_leader *leader, const struct merging *merging, struct
 	of->status_due = leader->term->statuses_due = true;
 }
 
+static void say_left_out(struct mk_leader *leader, const struct merging *merging)
+{
+	const struct mk_merged *merged = merging->merged;
+	cleanup_free char *text = NULL;
+
+	if (!merged->note ||
+	    asprintf(&text, "import %s/%s: %s; %zu are left out in total", merging->namespace_,
+		     merging->name, merged->note, merged->left_out) < 0)
+		return;
+	if (mk_is_news(&leader->said_left_out, text))
+		mk_log_warn("leader: %s", text);
+}
+
 static void merge(struct mk_leader *leader, const char *namespace_, const char *name)
 {
 	struct mk_merged merged = { 0 };
@@ -310,6 +333,7 @@ static void merge(struct mk_leader *leader, const char *namespace_, const char *
 		return;
 	}
 	write_merged(&merging);
+	say_left_out(leader, &merging);
 	keep(leader, &merging, &merged);
 }
 

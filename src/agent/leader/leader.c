@@ -203,6 +203,8 @@ static void work(uv_timer_t *timer)
 		leader_copies_peers(leader);
 	if (term->peers_due)
 		leader_imports_peers(leader);
+	if (term->peers_due || term->views_due)
+		leader_exports_peers(leader);
 	if (term->views_due || (term->views_again_ms && leader_now_ms() >= term->views_again_ms))
 		leader_assign_views(leader);
 	if (term->introduce_due)
@@ -295,6 +297,7 @@ static void closed(uv_handle_t *timer)
 	struct mk_leader *leader = timer->data;
 
 	free(leader->said);
+	free(leader->said_left_out);
 	free(leader);
 }
 

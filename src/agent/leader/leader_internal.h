@@ -42,6 +42,9 @@ struct leader_term {
 	struct mk_copies *copies;
 	struct leader_peer *peers; /* whose API servers are read */
 	struct mk_externals *externals;
+	/* Peers as Services are published with them; names are copies. NULL: not known yet. */
+	struct mk_imports_cluster *publish_peers;
+	size_t publish_peer_count;
 	struct mk_views *views; /* NULL: none are computed yet */
 	/* When views are computed again, because peerPools had no free range for a peer; 0: no. */
 	uint64_t views_again_ms;
@@ -60,6 +63,7 @@ struct mk_leader {
 	struct leader_term *term; /* NULL: it does not lead */
 	bool is_stopping;
 	char *said; /* the last failure that was logged */
+	char *said_left_out; /* as last logged, of endpoints of peers */
 };
 
 /* There is something to do in another turn of the loop. */
@@ -83,6 +87,8 @@ void leader_export_seen(struct mk_leader *leader, const char *namespace_, const 
 /* A PublishedService of this cluster is known, with external addresses perhaps. All are. */
 void leader_externals_seen(struct mk_leader *leader, json_object *tree);
 void leader_externals_listed(struct mk_leader *leader);
+/* Peers may have changed: Services whose endpoints are in peers are published again. */
+void leader_exports_peers(struct mk_leader *leader);
 /* The Service has been read. */
 void leader_export_read(struct mk_leader *leader, const char *namespace_, const char *name,
 			json_object *service, json_object *const *slices, size_t count);
@@ -122,6 +128,9 @@ void leader_known_free(struct leader_term *term);
 void leader_imports_create(struct mk_leader *leader);
 void leader_imports_begin(struct mk_leader *leader);
 void leader_imports_peers(struct mk_leader *leader);
+/* Fill @cluster, whose texts are those of @peer. False: the ClusterPeer does not count. */
+bool leader_cluster_of(const struct mk_leader *leader, const struct mk_cluster_peer *peer,
+		       struct mk_imports_cluster *cluster);
 void leader_imports_seen(struct mk_leader *leader, const struct mk_lead_object *object,
 			 json_object *tree);
 /* Merge Services until @end_ms. Returns whether there is more to do. */

@@ -204,12 +204,20 @@ static void free_export(struct leader_term *term, struct leader_export *of)
 	free(of);
 }
 
+static void free_peers(struct mk_imports_cluster *peers, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		free((char *)peers[i].name);
+	free(peers);
+}
+
 void leader_exports_free(struct leader_term *term)
 {
 	struct leader_export *of, *next;
 
 	HASH_ITER(hh, term->exports, of, next)
 		free_export(term, of);
+	free_peers(term->publish_peers, term->publish_peer_count);
 }
 
 static struct leader_export *add(struct leader_term *term, const char *namespace_, const char *name)
@@ -277,8 +285,7 @@ void leader_externals_seen(struct mk_leader *leader, json_object *tree)
 	}
 }
 
-/* Services that were read before that are read again. */
-void leader_externals_listed(struct mk_leader *leader)
+static void read_again(struct mk_leader *leader, bool (*is_due)(const struct leader_export *of))
 {
 	struct leader_export *of, *next;
 
@@ -286,9 +293,91 @@ void leader_externals_listed(struct mk_leader *leader)
 		const char *slash = strchr(of->key, '/');
 		cleanup_free char *namespace_ = strndup(of->key, (size_t)(slash - of->key));
 
-		if (namespace_ && !of->is_read)
+		if (namespace_ && is_due(of))
 			mk_lead_read(leader->lead, namespace_, slash + 1);
 	}
+}
+
+static bool is_unread(const struct leader_export *of)
+{
+	return !of->is_read;
+}
+
+/* Services that were read before that are read again. */
+void leader_externals_listed(struct mk_leader *leader)
+{
+	read_again(leader, is_unread);
+}
+
+/* ---- peers whose pods are endpoints ---------------------------------------------------------- */
+
+struct listing {
+	const struct mk_leader *leader;
+	struct mk_imports_cluster *peers;
+	size_t count, capacity;
+	bool failed;
+};
+
+static void list_peer(void *ctx, const struct mk_cluster_peer *peer)
+{
+	struct listing *to = ctx;
+	struct mk_imports_cluster cluster;
+
+	if (to->count == to->capacity || !leader_cluster_of(to->leader, peer, &cluster))
+		return;
+	cluster.via = NULL;
+	cluster.name = strdup(peer->name);
+	to->failed |= !cluster.name;
+	to->peers[to->count++] = cluster;
+}
+
+static bool is_same_peer(const struct mk_imports_cluster *a, const struct mk_imports_cluster *b)
+{
+	return strcmp(a->name, b->name) == 0 &&
+	       mk_cidrs_equal(a->home, MK_FAMILIES, b->home, MK_FAMILIES) &&
+	       mk_cidrs_equal(a->view, MK_FAMILIES, b->view, MK_FAMILIES) &&
+	       mk_cidrs_equal(a->external_home, MK_FAMILIES, b->external_home, MK_FAMILIES) &&
+	       mk_cidrs_equal(a->external_view, MK_FAMILIES, b->external_view, MK_FAMILIES);
+}
+
+static bool has_same_peers(const struct leader_term *term, const struct listing *now)
+{
+	if (!term->publish_peers || term->publish_peer_count != now->count)
+		return false;
+	for (size_t i = 0; i < now->count; i++)
+		if (!is_same_peer(&term->publish_peers[i], &now->peers[i]))
+			return false;
+	return true;
+}
+
+static bool depends_on_peers(const struct leader_export *of)
+{
+	return !of->is_read || of->publication.depends_on_peers;
+}
+
+/* Before the first list is complete, a view could get an external address. */
+void leader_exports_peers(struct mk_leader *leader)
+{
+	struct leader_term *term = leader->term;
+	size_t capacity = mk_model_count(leader->model, MK_KIND_CLUSTER_PEER);
+	struct listing now = { .leader = leader, .capacity = capacity };
+
+	if (!mk_lead_has_listed(leader->lead, MK_LEAD_PEERS) ||
+	    (leader->clusters && !leader->clusters->known))
+		return;
+	now.peers = calloc(capacity + 1, sizeof(*now.peers));
+	if (now.peers)
+		mk_model_each_cluster_peer(leader->model, list_peer, &now);
+	if (!now.peers || now.failed)
+		mk_log_error("leader: endpoints in peers: out of memory");
+	if (!now.peers || now.failed || has_same_peers(term, &now)) {
+		free_peers(now.peers, now.count);
+		return;
+	}
+	free_peers(term->publish_peers, term->publish_peer_count);
+	term->publish_peers = now.peers;
+	term->publish_peer_count = now.count;
+	read_again(leader, depends_on_peers);
 }
 
 /* ---- changes of ServiceExports --------------------------------------------------------------- */
@@ -315,6 +404,8 @@ static struct mk_publish_own own_of(const struct mk_leader *leader)
 	struct mk_publish_own own = {
 		.cluster = config->cluster_name,
 		.externals = leader->term->externals,
+		.peers = leader->term->publish_peers,
+		.peer_count = leader->term->publish_peer_count,
 		.now_s = now_s(),
 	};
 
@@ -337,8 +428,9 @@ void leader_export_read(struct mk_leader *leader, const char *namespace_, const 
 	struct mk_publication publication;
 	struct mk_error err;
 
-	/* Before that, a target may already have an address. */
-	if (!object || !of || !mk_lead_has_listed(leader->lead, MK_LEAD_OWN_SERVICES))
+	/* Before that, a target may already have an address, or be a pod of a peer. */
+	if (!object || !of || !mk_lead_has_listed(leader->lead, MK_LEAD_OWN_SERVICES) ||
+	    !leader->term->publish_peers)
 		return;
 	if (mk_publish(&own, object->tree, service, slices, count, &publication, &err) < 0) {
 		mk_publication_release(&publication);
