@@ -91,22 +91,54 @@ static __always_inline int translate(struct __sk_buff *skb, struct packet *pkt,
 
 /* ---- the way --------------------------------------------------------------------------------- */
 
+/* The next frame of a packet: between which clusters, to which node. */
+struct next_frame {
+	__u32 from, to, hop;
+};
+
+/* Is it a probe, or the answer to one? It goes to the virtual pod address of a node, the first one
+ * of its @host_bits. */
+static __always_inline int is_of_probes(const struct mk_tuple *tuple, const struct mk_addr *home,
+					__u8 host_bits)
+{
+	__u32 bits = host_bits < 32 ? host_bits : 32;
+	__u32 last = bpf_ntohl(home->word[MK_ADDR_WORDS - 1]);
+
+	return tuple->proto == IPPROTO_UDP &&
+	       (tuple->dport == bpf_htons(MK_PROBE_PORT) ||
+		tuple->sport == bpf_htons(MK_PROBE_PORT)) &&
+	       (__u32)((__u64)last << (32 - bits)) == (__u32)(1ULL << (32 - bits));
+}
+
+/* The node that has @home, an address of @cluster, if it gets packets; or NULL. */
+static __always_inline const __u32 *find_node(const struct mk_cluster *cluster,
+					      const struct mk_tuple *tuple,
+					      const struct mk_addr *home, __u32 number)
+{
+	struct mk_cluster_node_key key = { .cluster = number };
+	const __u32 *found;
+
+	key.index = mk_node_number(home, &cluster->mask, cluster->host_bits & (MK_ADDR_BITS - 1));
+	found = bpf_map_lookup_elem(&cluster_nodes, &key);
+	if (found && *found & MK_CLUSTER_HOP_TRIAL &&
+	    !is_of_probes(tuple, home, cluster->host_bits))
+		return NULL;
+	return found;
+}
+
 /* Choose the node that gets a packet to @home, an address of @cluster: the node that has it, as far
  * as this is known, otherwise one by a hash of the addresses. All fragments of a packet go the same
- * way. Returns 0 with *@hop, or -1. */
+ * way. Returns 0 with @next->hop, or -1. */
 static __always_inline int choose_hop(const struct mk_cluster *cluster,
 				      const struct mk_tuple *tuple, const struct mk_addr *home,
-				      __u32 *hop)
+				      struct next_frame *next)
 {
 	struct mk_cluster_node_key key = { .cluster = cluster->via };
 	const __u32 *found = NULL;
 	__u32 hash;
 
-	if (cluster->host_bits) {
-		key.index = mk_node_number(home, &cluster->mask,
-					   cluster->host_bits & (MK_ADDR_BITS - 1));
-		found = bpf_map_lookup_elem(&cluster_nodes, &key);
-	}
+	if (cluster->host_bits)
+		found = find_node(cluster, tuple, home, next->to);
 	if (!found && cluster->hop_count) {
 		hash = hash_finish(addr_hash(&tuple->saddr) * 0x9e3779b1 ^ addr_hash(home));
 		key.index = MK_CLUSTER_BY_INDEX | hash % cluster->hop_count;
@@ -114,7 +146,7 @@ static __always_inline int choose_hop(const struct mk_cluster *cluster,
 	}
 	if (!found)
 		return -1;
-	*hop = *found;
+	next->hop = *found;
 	return 0;
 }
 
@@ -124,11 +156,6 @@ static __always_inline void set_number(__u8 bytes[3], __u32 number)
 	bytes[1] = (__u8)(number >> 8);
 	bytes[2] = (__u8)number;
 }
-
-/* The next frame of a packet: between which clusters, to which node. */
-struct next_frame {
-	__u32 from, to, hop;
-};
 
 /* Send the packet by mkpeer. */
 static __always_inline int send_to_peer(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -200,7 +227,7 @@ static __always_inline int send_back(struct __sk_buff *skb, struct chain_ctx *ct
 	next.from = frame.to;
 	next.to = frame.from;
 	cluster = bpf_map_lookup_elem(&clusters, &next.to);
-	if (!cluster || choose_hop(cluster, &pkt->tuple, &pkt->tuple.daddr, &next.hop))
+	if (!cluster || choose_hop(cluster, &pkt->tuple, &pkt->tuple.daddr, &next))
 		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
 	return send_to_peer(skb, ctx, pkt, &next);
 }
@@ -257,7 +284,7 @@ static __always_inline int to_cluster(struct __sk_buff *skb, struct chain_ctx *c
 	int ret;
 
 	move_into(&home, &cluster->home, &cluster->mask);
-	if (choose_hop(cluster, &pkt->tuple, &home, &next->hop))
+	if (choose_hop(cluster, &pkt->tuple, &home, next))
 		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
 	ret = route_checked(skb, ctx, pkt, cluster->mtu_bytes);
 	if (ret != MK_GO_ON)
@@ -310,7 +337,7 @@ static __always_inline int transit(struct __sk_buff *skb, struct chain_ctx *ctx,
 		dest = external_row_of(next.to, &pkt->tuple.daddr);
 	if (!dest || !(source->flags & dest->flags & MK_CLUSTER_RELAYED))
 		return drop(skb, ctx->hook, MK_DROP_PEER_TRANSIT, &pkt->tuple);
-	if (choose_hop(dest, &pkt->tuple, &pkt->tuple.daddr, &next.hop))
+	if (choose_hop(dest, &pkt->tuple, &pkt->tuple.daddr, &next))
 		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
 	ret = route_checked(skb, ctx, pkt, dest->mtu_bytes);
 	return ret == MK_GO_ON ? send_to_peer(skb, ctx, pkt, &next) : ret;
@@ -345,7 +372,7 @@ static __always_inline int answer_probe(struct __sk_buff *skb, struct chain_ctx 
 	__u8 flags = 0;
 	int ret;
 
-	if (choose_hop(source, &back, &back.daddr, &next.hop))
+	if (choose_hop(source, &back, &back.daddr, &next))
 		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
 	count(skb, pkt, number, COUNT_RECEIVED);
 	ret = rewrite(skb, pkt, &back, &flags);

@@ -37,25 +37,31 @@ struct mk_cluster {
 	/* networks of its pods or external addresses: there, and as this cluster sees them */
 	struct mk_addr home, view;
 	struct mk_addr mask; /* of both */
-	__u32 via; /* the cluster whose nodes get its packets: its own number, or a hub's */
+	/* The cluster whose nodes get its packets, as far as none of its own is known to be reached
+	 * directly, and whose nodes may send them: its own number, or a hub's. */
+	__u32 via;
 	__u32 hop_count; /* entries of map cluster_nodes with MK_CLUSTER_BY_INDEX; 0: no node known */
 	__u16 mtu_bytes; /* of packets to it */
 	/* The low bits of an address behind a node's pod CIDR: 8 for 10.244.1.0/24. 0: its nodes do
-	 * not all have pod CIDRs of one size, or it is reached by a hub. */
+	 * not all have pod CIDRs of one size, or all are reached by a hub. */
 	__u8 host_bits;
 	__u8 flags; /* enum mk_cluster_flags */
 };
 _Static_assert(sizeof(struct mk_cluster) == MK_BY_FAMILY(24, 60), "map value ABI");
 
 /* Map cluster_nodes, a hash: which nodes get packets to a cluster. The value is the number of a hop
- * (struct mk_cluster_dest). There are two kinds of keys: by the number of the node that has the pod
- * (mk_node_number() of the home address), and by index, 0 to mk_cluster.hop_count - 1, for
- * addresses whose node is not known. */
+ * (struct mk_cluster_dest), with MK_CLUSTER_HOP_TRIAL if only probes go there. There are two kinds
+ * of keys: the cluster and the number of the node that has the pod (mk_node_number() of the home
+ * address), and mk_cluster.via and an index, 0 to mk_cluster.hop_count - 1, for addresses whose
+ * node is not known. So a node that is reached directly has a row, although a hub gets the packets
+ * to the others. */
 struct mk_cluster_node_key {
 	__u32 cluster;
 	__u32 index; /* a node's number, or MK_CLUSTER_BY_INDEX | index */
 };
 #define MK_CLUSTER_BY_INDEX 0x80000000U
+/* In a value: whether the node is reached directly is not known, so a hub gets its packets. */
+#define MK_CLUSTER_HOP_TRIAL 0x10000U
 _Static_assert(sizeof(struct mk_cluster_node_key) == 8, "map key ABI");
 
 /* Map cluster_carriers, a hash by struct mk_far_addr: the addresses of other clusters' nodes, from

@@ -135,7 +135,7 @@ static int take_of_peer(struct mk_cli_options *options, const struct mk_cli_flag
 	case MK_CLI_ACCESS:
 		return take_choice(&options->access, "Exports, Pods or None", flag, value, err);
 	case MK_CLI_ACCEPT:
-		return take_choice(&options->accept, "Transit or None", flag, value, err);
+		return take_choice(&options->accept, "Transit, Direct or None", flag, value, err);
 	case MK_CLI_RELAY:
 	case MK_CLI_HUB:
 		options->relay = 1;

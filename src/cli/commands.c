@@ -141,7 +141,7 @@ const struct mk_cli_flag_text mk_cli_flags[] = {
 	{ MK_CLI_RELAY, "--relay", "",
 	  "the invited cluster is a hub, and carries packets between the inviting one and others" },
 	{ MK_CLI_ACCEPT, "--accept", "WHAT",
-	  "the inviting cluster is a hub, and introduces its other clusters: Transit or None; default None" },
+	  "the inviting cluster is a hub, and introduces its other clusters: Transit, Direct (their nodes try direct paths) or None; default None" },
 	{ MK_CLI_KUBECONFIG, "--kubeconfig", "FILE",
 	  "the kubeconfig; default: $KUBECONFIG, or else ~/.kube/config" },
 	{ MK_CLI_SERVER_OF, "--server", "CONTEXT=URL",

@@ -98,7 +98,7 @@ void cli_print_bash_completion(FILE *out)
 		"\t-o) COMPREPLY=($(compgen -W json -- \"$current\")); return ;;\n"
 		"\t--protocol) COMPREPLY=($(compgen -W 'tcp udp sctp icmp' -- \"$current\")); return ;;\n"
 		"\t--access) COMPREPLY=($(compgen -W 'Exports Pods None' -- \"$current\")); return ;;\n"
-		"\t--accept) COMPREPLY=($(compgen -W 'Transit None' -- \"$current\")); return ;;\n"
+		"\t--accept) COMPREPLY=($(compgen -W 'Transit Direct None' -- \"$current\")); return ;;\n"
 		"\t--state-dir) COMPREPLY=($(compgen -d -- \"$current\")); return ;;\n"
 		"\t--file | --kubeconfig) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
 		"\tesac\n\tcase \"${COMP_WORDS[1]} ${COMP_WORDS[2]} \" in\n");

@@ -302,7 +302,7 @@ static struct mk_cluster row_of(const struct clusters_work *work, const struct c
 	if (!at->state->has_view)
 		return row;
 	set_ranges(&row, &at->home, &at->view);
-	row.host_bits = at->carrier == at ? at->host_bits : 0;
+	row.host_bits = clusters_goes_direct(at) ? at->host_bits : 0;
 	row.flags = (at->peer->access_pods ? MK_CLUSTER_ACCESS_PODS : 0) |
 		    (at->peer->access_exports ? MK_CLUSTER_ACCESS_EXPORTS : 0) |
 		    (at->peer->relayed ? MK_CLUSTER_RELAYED : 0);
@@ -315,7 +315,8 @@ static void add_row(struct mk_clusters_rows *rows, uint32_t number, const struct
 		(struct mk_clusters_cluster){ .number = number, .row = *row };
 }
 
-/* No node has an external address: any of them gets the packets. */
+/* No node has an external address: any of them gets the packets. If some are reached directly, no
+ * hub has to. */
 static void add_external(struct mk_clusters_rows *rows, const struct clusters_peer *at,
 			 const struct mk_cluster *of_pods)
 {
@@ -323,6 +324,10 @@ static void add_external(struct mk_clusters_rows *rows, const struct clusters_pe
 
 	set_ranges(&row, &at->external_home, &at->external_view);
 	row.host_bits = 0;
+	if (clusters_is_by_hub(at) && at->state->nodes_direct) {
+		row.via = at->state->number;
+		row.hop_count = (uint32_t)at->state->nodes_direct;
+	}
 	add_row(rows, at->state->number | MK_CLUSTER_EXTERNAL, &row);
 }
 
@@ -362,7 +367,8 @@ static int judge(struct clusters_peer *at)
 {
 	const struct clusters_peer *carrier = at->carrier;
 
-	at->state->is_usable = at->state->has_view && carrier && carrier->state->nodes_used > 0;
+	at->state->is_usable = at->state->has_view && carrier &&
+			       (carrier->state->nodes_used || at->state->nodes_direct);
 	if (at->state->reason)
 		return 0;
 	if (at->state->has_view && carrier != at && !at->state->is_usable)
@@ -409,14 +415,14 @@ static int compute(struct clusters_work *work, const struct mk_clusters_peer *pe
 	qsort(work->peers, work->count, sizeof(*work->peers), compare_age);
 	ret = decide(work);
 	ret = ret ?: add_clusters(work);
-	ret = ret ?: clusters_add_targets(work, peers);
+	ret = ret ?: clusters_add_targets(work);
 	return ret ?: clusters_add_fdb(work);
 }
 
 int mk_clusters_compile(const struct mk_clusters_own *own, const struct mk_clusters_peer *peers,
 			size_t count, struct mk_clusters_rows *rows, struct mk_error *err)
 {
-	struct clusters_work work = { .own = own, .rows = rows, .count = count };
+	struct clusters_work work = { .own = own, .input = peers, .rows = rows, .count = count };
 	int ret = -ENOMEM;
 
 	*rows = (struct mk_clusters_rows){ .state_count = count };

@@ -30,6 +30,14 @@ struct mk_clusters_node {
 	uint16_t port; /* UDP, of its overlay; 0: as this cluster's */
 };
 
+/* How packets get to a peer that is reached by a hub. Whichever it is, both the hub's nodes and its
+ * own may send them, so each side can change its choice at any time. */
+enum mk_clusters_path {
+	MK_CLUSTERS_PATH_HUB,
+	MK_CLUSTERS_PATH_AUTO, /* to each node directly that mk_clusters_own.is_direct() */
+	MK_CLUSTERS_PATH_DIRECT, /* to all nodes */
+};
+
 /* A ClusterPeer with what it has published. Texts and nodes belong to the caller. */
 struct mk_clusters_peer {
 	const char *name;
@@ -42,6 +50,7 @@ struct mk_clusters_peer {
 	struct mk_cidr external_home; /* .. and that of its external addresses */
 	/* From the ClusterPeer: */
 	const char *via; /* the peer by which it is reached; NULL: by its own nodes */
+	enum mk_clusters_path path; /* if it has @via */
 	struct mk_cidr view; /* spec.podCidr of this family; AF_UNSPEC: none. Same: as @home */
 	struct mk_cidr external_view; /* of its external addresses; AF_UNSPEC: none */
 	bool access_pods; /* access: Pods */
@@ -50,6 +59,15 @@ struct mk_clusters_peer {
 	uint16_t mtu_bytes; /* 0: the overlay's */
 	const struct mk_clusters_node *nodes;
 	size_t node_count;
+};
+
+/* A node that can get probes without a hub: it has the pods of its own pod CIDR, so packets to them
+ * reach it. */
+struct mk_clusters_target {
+	size_t peer; /* index in the input */
+	const char *node; /* its name, which belongs to the input */
+	struct mk_ip ip; /* its virtual pod address, in the view */
+	bool is_direct; /* it gets packets, not only probes */
 };
 
 struct mk_clusters_own {
@@ -69,6 +87,10 @@ struct mk_clusters_own {
 	 * peer's node would be masqueraded with a node's address. So nodes with another port are
 	 * left out. */
 	uint16_t port;
+	/* Does this node answer without a hub? Its row has @key. NULL: none does. */
+	bool (*is_direct)(const void *ctx, const struct mk_clusters_target *target,
+			  const struct mk_cluster_node_key *key);
+	const void *ctx;
 };
 
 /* What became of a peer, in the order of the input. */
@@ -80,7 +102,8 @@ struct mk_clusters_state {
 	bool has_external_view; /* the same for its external addresses */
 	bool is_usable; /* @has_view, and a node is known that gets its packets */
 	char *reason; /* why not, or what is left out of it, with value and remedy; NULL: all is well */
-	size_t nodes_used;
+	size_t nodes_used; /* its own ones that may send, and get packets unless a hub does */
+	size_t nodes_direct; /* of these, the ones that get packets */
 };
 
 struct mk_clusters_cluster {
@@ -89,15 +112,14 @@ struct mk_clusters_cluster {
 	struct mk_cluster row;
 };
 
-/* The key's cluster is mk_cluster.via of the cluster that the packet goes to. */
 struct mk_clusters_hop {
 	struct mk_cluster_node_key key;
-	uint32_t hop; /* mk_cluster_dest.hop; of IPv6 with MK_CLUSTERS_HOP_IPV6 */
+	uint32_t hop; /* the value; of IPv6 with MK_CLUSTERS_HOP_IPV6 */
 };
 
 /* The families share the device's FDB, but not the numbers of nodes. */
 #define MK_CLUSTERS_HOP_IPV6  0x8000U
-#define MK_CLUSTERS_NODES_MAX 0x8000U /* of one cluster */
+#define MK_CLUSTERS_NODES_MAX 0x8000U /* of all clusters, and so of one */
 
 struct mk_clusters_carrier {
 	struct mk_far_addr addr;
@@ -115,12 +137,6 @@ struct mk_clusters_fdb {
 	struct mk_mac mac; /* struct mk_cluster_dest */
 	struct mk_ip remote;
 	uint16_t port; /* 0: as this cluster's */
-};
-
-/* A node that can get probes: it has the pods of its own pod CIDR, so packets to them reach it. */
-struct mk_clusters_target {
-	size_t peer; /* index in the input */
-	struct mk_ip ip; /* its virtual pod address, in the view */
 };
 
 struct mk_clusters_rows {

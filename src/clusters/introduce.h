@@ -22,7 +22,7 @@ struct mk_introduce_peer {
 	const char *via;
 	int64_t created_unix_s;
 	bool relays; /* relay: true */
-	bool accepts; /* accept: Transit */
+	bool accepts; /* accept: Transit or Direct */
 	bool has_secret; /* this cluster reads its API server */
 	bool is_ours; /* it has the label of what the leader manages */
 	const char *owner_name, *owner_uid; /* the ClusterPeer that its owner reference names */

@@ -54,6 +54,7 @@ static int compare_claims(const void *left, const void *right)
 
 struct nodes {
 	struct clusters_work *work;
+	struct clusters_peer **order; /* those with a number, and NULL */
 	struct claim *claims; /* sorted: of equal addresses the first one counts */
 	size_t claim_count, used;
 };
@@ -135,7 +136,7 @@ static int choose(struct nodes *nodes, struct clusters_peer *at, size_t *place)
 
 static int sort_hops(struct clusters_peer *at)
 {
-	at->node_count = at->peer->via ? 0 : at->peer->node_count;
+	at->node_count = at->peer->node_count;
 	at->hops = calloc(at->node_count + 1, sizeof(*at->hops));
 	if (!at->hops)
 		return -ENOMEM;
@@ -143,6 +144,18 @@ static int sort_hops(struct clusters_peer *at)
 		at->hops[i].node = &at->peer->nodes[i];
 	qsort(at->hops, at->node_count, sizeof(*at->hops), compare_names);
 	return 0;
+}
+
+/* A peer that is reached by a hub comes after all others: a hub that shows its nodes takes no
+ * address from a node that its own cluster has published. */
+static void order(struct clusters_work *work, struct clusters_peer **all)
+{
+	size_t count = 0;
+
+	for (int by_hub = 0; by_hub < 2; by_hub++)
+		for (size_t i = 0; i < work->count; i++)
+			if (work->peers[i].state->number && !work->peers[i].peer->via == !by_hub)
+				all[count++] = &work->peers[i];
 }
 
 static int claim_all(struct nodes *nodes)
@@ -156,11 +169,9 @@ static int claim_all(struct nodes *nodes)
 	nodes->claims = calloc(count + 1, sizeof(*nodes->claims));
 	if (!nodes->claims)
 		return -ENOMEM;
-	for (size_t i = 0; i < work->count && ret == 0; i++) {
-		struct clusters_peer *at = &work->peers[i];
+	for (size_t i = 0; nodes->order[i] && ret == 0; i++) {
+		struct clusters_peer *at = nodes->order[i];
 
-		if (!at->state->number)
-			continue;
 		ret = sort_hops(at);
 		for (size_t j = 0; ret == 0 && j < at->node_count; j++)
 			nodes->claims[nodes->claim_count++] =
@@ -214,20 +225,38 @@ static int compare_pod_cidrs(const void *left, const void *right)
 	return mk_cidr_compare(&a->pod_cidr, &b->pod_cidr) ?: strcmp(a->name, b->name);
 }
 
-/* Let the node have number @hop, if that is free. */
-static bool take_hop(uint8_t *taken, struct clusters_hop *at, uint32_t hop)
-{
-	uint8_t bit = (uint8_t)(1U << hop % 8);
+#define NO_HOP UINT32_MAX
 
-	if (taken[hop / 8] & bit)
-		return false;
-	taken[hop / 8] |= bit;
-	at->hop = hop;
-	return true;
+/* Returns whether @number was free. */
+static bool take(uint8_t *taken, uint32_t number)
+{
+	uint8_t bit = (uint8_t)(1U << number % 8), had = taken[number / 8] & bit;
+
+	taken[number / 8] |= bit;
+	return !had;
+}
+
+/* Number the nodes by their pod CIDRs. If two have one number, the first one gets it. */
+static void number_nodes(struct clusters_peer *at)
+{
+	uint8_t taken[MK_CLUSTERS_NODES_MAX / 8] = { 0 };
+	size_t count = at->state->nodes_used;
+
+	qsort(at->hops, count, sizeof(*at->hops), compare_pod_cidrs);
+	at->host_bits = host_bits_of(at);
+	for (size_t i = 0; i < count; i++) {
+		struct clusters_hop *hop = &at->hops[i];
+
+		if (!at->host_bits || !is_in_home(at, hop->node))
+			continue;
+		hop->number = node_number(at, hop->node);
+		hop->is_numbered = take(taken, hop->number);
+	}
 }
 
 /* A node whose pod CIDR has a number gets that number, so its entries stay if others come and go.
- * The other nodes get free numbers from the highest one down. There are as many as nodes. */
+ * The other nodes get free numbers from the highest one down. There are as many as nodes. A hub's
+ * nodes keep their numbers beside those of the peer. */
 static void number_hops(const struct clusters_work *work, struct clusters_peer *at)
 {
 	uint8_t taken[MK_CLUSTERS_NODES_MAX / 8] = { 0 };
@@ -235,17 +264,62 @@ static void number_hops(const struct clusters_work *work, struct clusters_peer *
 	uint32_t free_hop = MK_CLUSTERS_NODES_MAX;
 	size_t count = at->state->nodes_used;
 
-	qsort(at->hops, count, sizeof(*at->hops), compare_pod_cidrs);
-	at->host_bits = host_bits_of(at);
-	for (size_t i = 0; i < count; i++)
-		at->hops[i].is_numbered =
-			at->host_bits && is_in_home(at, at->hops[i].node) &&
-			take_hop(taken, &at->hops[i], node_number(at, at->hops[i].node));
-	for (size_t i = 0; i < count; i++)
-		while (!at->hops[i].is_numbered && !take_hop(taken, &at->hops[i], --free_hop))
-			;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; clusters_is_by_hub(at) && i < at->carrier->state->nodes_used; i++)
+		(void)take(taken, at->carrier->hops[i].hop & ~MK_CLUSTERS_HOP_IPV6);
+	for (size_t i = 0; i < count; i++) {
+		const struct clusters_hop *hop = &at->hops[i];
+
+		at->hops[i].hop =
+			hop->is_numbered && take(taken, hop->number) ? hop->number : NO_HOP;
+	}
+	for (size_t i = 0; i < count; i++) {
+		while (at->hops[i].hop == NO_HOP)
+			if (take(taken, --free_hop))
+				at->hops[i].hop = free_hop;
 		at->hops[i].hop |= family;
+	}
+}
+
+/* The virtual pod address of the node is the first one behind the network's (mk_addresses). */
+static struct mk_clusters_target target_of(const struct clusters_work *work,
+					   const struct clusters_peer *at,
+					   const struct clusters_hop *hop)
+{
+	struct mk_ip mask_ip = mk_cidr_mask(&at->home), ip = mk_cidr_nth(&hop->node->pod_cidr, 1);
+	struct mk_addr addr = mk_ip_to_addr(&ip), mask = mk_ip_to_addr(&mask_ip);
+	struct mk_addr view = mk_ip_to_addr(&at->view.ip);
+
+	for (size_t i = 0; i < sizeof(addr.word) / sizeof(addr.word[0]); i++)
+		addr.word[i] = (addr.word[i] & ~mask.word[i]) | view.word[i];
+	return (struct mk_clusters_target){ .peer = (size_t)(at->peer - work->input),
+					    .node = hop->node->name,
+					    .ip = mk_ip_of_family(&addr, ip.family),
+					    .is_direct = hop->is_direct };
+}
+
+static bool gets_packets(const struct clusters_work *work, const struct clusters_peer *at,
+			 const struct clusters_hop *hop)
+{
+	const struct mk_clusters_own *own = work->own;
+	const struct mk_cluster_node_key key = { at->state->number, hop->number };
+	struct mk_clusters_target target;
+
+	if (!clusters_is_by_hub(at))
+		return at->carrier == at;
+	if (at->peer->path != MK_CLUSTERS_PATH_AUTO)
+		return at->peer->path == MK_CLUSTERS_PATH_DIRECT;
+	if (!hop->is_numbered || !own->is_direct)
+		return false;
+	target = target_of(work, at, hop);
+	return own->is_direct(own->ctx, &target, &key);
+}
+
+static void choose_direct(const struct clusters_work *work, struct clusters_peer *at)
+{
+	for (size_t i = 0; i < at->state->nodes_used; i++) {
+		at->hops[i].is_direct = gets_packets(work, at, &at->hops[i]);
+		at->state->nodes_direct += at->hops[i].is_direct;
+	}
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -261,6 +335,8 @@ static void add_row(struct mk_clusters_rows *rows, const struct clusters_peer *a
 
 static void add_rows(struct mk_clusters_rows *rows, const struct clusters_peer *at)
 {
+	uint32_t index = MK_CLUSTER_BY_INDEX;
+
 	for (size_t i = 0; i < at->state->nodes_used; i++) {
 		const struct clusters_hop *hop = &at->hops[i];
 
@@ -268,9 +344,11 @@ static void add_rows(struct mk_clusters_rows *rows, const struct clusters_peer *
 			.addr = far_addr(&hop->node->address),
 			.number = at->state->number,
 		};
-		add_row(rows, at, MK_CLUSTER_BY_INDEX | (uint32_t)i, hop->hop);
-		if (hop->is_numbered)
-			add_row(rows, at, hop->hop & ~MK_CLUSTERS_HOP_IPV6, hop->hop);
+		if (hop->is_direct)
+			add_row(rows, at, index++, hop->hop);
+		if (hop->is_numbered && clusters_goes_direct(at))
+			add_row(rows, at, hop->number,
+				hop->hop | (hop->is_direct ? 0 : MK_CLUSTER_HOP_TRIAL));
 	}
 }
 
@@ -288,16 +366,20 @@ static int choose_all(struct nodes *nodes)
 {
 	struct clusters_work *work = nodes->work;
 	size_t place = 0;
-	int ret = claim_all(nodes);
+	int ret;
 
-	for (size_t i = 0; i < work->count && ret == 0; i++) {
-		struct clusters_peer *at = &work->peers[i];
-
-		if (!at->state->number)
-			continue;
-		ret = choose(nodes, at, &place);
-		number_hops(work, at);
+	nodes->order = calloc(work->count + 1, sizeof(*nodes->order));
+	if (!nodes->order)
+		return -ENOMEM;
+	order(work, nodes->order);
+	ret = claim_all(nodes);
+	for (size_t i = 0; nodes->order[i] && ret == 0; i++) {
+		ret = choose(nodes, nodes->order[i], &place);
+		number_nodes(nodes->order[i]);
+		number_hops(work, nodes->order[i]);
+		choose_direct(work, nodes->order[i]);
 	}
+	free(nodes->order);
 	free(nodes->claims);
 	return ret;
 }
@@ -324,18 +406,6 @@ int clusters_add_nodes(struct clusters_work *work)
 
 /* ---- probes ---------------------------------------------------------------------------------- */
 
-/* The virtual pod address of the node is the first one behind the network's (mk_addresses). */
-static struct mk_ip target_of(const struct clusters_peer *at, const struct mk_clusters_node *node)
-{
-	struct mk_ip mask_ip = mk_cidr_mask(&at->home), ip = mk_cidr_nth(&node->pod_cidr, 1);
-	struct mk_addr addr = mk_ip_to_addr(&ip), mask = mk_ip_to_addr(&mask_ip);
-	struct mk_addr view = mk_ip_to_addr(&at->view.ip);
-
-	for (size_t i = 0; i < sizeof(addr.word) / sizeof(addr.word[0]); i++)
-		addr.word[i] = (addr.word[i] & ~mask.word[i]) | view.word[i];
-	return mk_ip_of_family(&addr, ip.family);
-}
-
 static int compare_targets(const void *left, const void *right)
 {
 	const struct mk_clusters_target *a = left, *b = right;
@@ -343,7 +413,7 @@ static int compare_targets(const void *left, const void *right)
 	return (a->peer > b->peer) - (a->peer < b->peer);
 }
 
-int clusters_add_targets(struct clusters_work *work, const struct mk_clusters_peer *peers)
+int clusters_add_targets(struct clusters_work *work)
 {
 	struct mk_clusters_rows *rows = work->rows;
 
@@ -353,12 +423,12 @@ int clusters_add_targets(struct clusters_work *work, const struct mk_clusters_pe
 	for (size_t i = 0; i < work->count; i++) {
 		const struct clusters_peer *at = &work->peers[i];
 
-		for (size_t j = 0; at->state->has_view && j < at->state->nodes_used; j++)
+		if (!at->state->has_view || !clusters_goes_direct(at))
+			continue;
+		for (size_t j = 0; j < at->state->nodes_used; j++)
 			if (at->hops[j].is_numbered)
-				rows->targets[rows->target_count++] = (struct mk_clusters_target){
-					(size_t)(at->peer - peers),
-					target_of(at, at->hops[j].node),
-				};
+				rows->targets[rows->target_count++] =
+					target_of(work, at, &at->hops[j]);
 	}
 	qsort(rows->targets, rows->target_count, sizeof(*rows->targets), compare_targets);
 	return 0;
@@ -388,7 +458,25 @@ static int compare_macs(const void *left, const void *right)
 /* No address matches the row of a peer without view. */
 static size_t fdb_count(const struct clusters_peer *at)
 {
-	return at->state->has_view && at->carrier ? at->carrier->state->nodes_used : 0;
+	size_t count = 0;
+
+	if (!at->state->has_view)
+		return 0;
+	if (clusters_is_by_hub(at))
+		count += at->carrier->state->nodes_used;
+	return clusters_goes_direct(at) ? count + at->state->nodes_used : count;
+}
+
+/* The entries by which @to gets packets to @at: itself, or its hub. */
+static void add_entries(struct mk_clusters_rows *rows, const struct clusters_peer *at,
+			const struct clusters_peer *to)
+{
+	for (size_t i = 0; i < to->state->nodes_used; i++)
+		rows->fdb[rows->fdb_count++] = (struct mk_clusters_fdb){
+			.mac = dest_mac(at->state->number, to->hops[i].hop),
+			.remote = to->hops[i].node->address,
+			.port = to->hops[i].node->port,
+		};
 }
 
 int clusters_add_fdb(struct clusters_work *work)
@@ -404,12 +492,10 @@ int clusters_add_fdb(struct clusters_work *work)
 	for (size_t i = 0; i < work->count; i++) {
 		const struct clusters_peer *at = &work->peers[i];
 
-		for (size_t j = 0; j < fdb_count(at); j++)
-			rows->fdb[rows->fdb_count++] = (struct mk_clusters_fdb){
-				.mac = dest_mac(at->state->number, at->carrier->hops[j].hop),
-				.remote = at->carrier->hops[j].node->address,
-				.port = at->carrier->hops[j].node->port,
-			};
+		if (at->state->has_view && clusters_is_by_hub(at))
+			add_entries(rows, at, at->carrier);
+		if (at->state->has_view && clusters_goes_direct(at))
+			add_entries(rows, at, at);
 	}
 	qsort(rows->fdb, rows->fdb_count, sizeof(*rows->fdb), compare_macs);
 	return 0;

@@ -18,7 +18,8 @@ struct node {
 	} sent[REMEMBERED]; /* by round; nonce 0: none */
 	bool answered; /* in this round */
 	bool is_known; /* it has answered, or lost MK_PROBES_BAD probes */
-	uint32_t lost; /* rounds in a row without answer */
+	uint32_t lost, good; /* rounds in a row without answer, and with one */
+	bool tries, is_direct;
 	uint32_t rtt_us;
 };
 
@@ -26,6 +27,8 @@ struct peer {
 	char *name, *via; /* @via: NULL: none */
 	uint32_t bad, good; /* rounds in a row */
 	uint32_t good_wanted; /* so many end the next time down */
+	bool tries;
+	size_t direct; /* nodes */
 	struct mk_probes_state state;
 };
 
@@ -97,29 +100,50 @@ static uint64_t rank_of(uint64_t seed, const struct mk_ip *ip)
 	return rank;
 }
 
-/* Choose the nodes with the lowest ranks. Returns how many. */
-static size_t choose(uint64_t seed, const struct mk_probes_peer *peer,
-		     const struct mk_ip *chosen[MK_PROBES_NODES])
+struct candidate {
+	uint64_t rank;
+	size_t index;
+};
+
+static int compare_candidates(const void *left, const void *right)
 {
-	uint64_t ranks[MK_PROBES_NODES + 1];
-	size_t count = 0;
+	const struct candidate *a = left, *b = right;
 
-	for (size_t i = 0; i < peer->node_count; i++) {
-		uint64_t rank = rank_of(seed, &peer->nodes[i]);
-		size_t at = count;
+	return (a->rank > b->rank) - (a->rank < b->rank);
+}
 
-		for (; at > 0 && rank < ranks[at - 1]; at--) {
-			ranks[at] = ranks[at - 1];
-			if (at < MK_PROBES_NODES)
-				chosen[at] = chosen[at - 1];
-		}
-		if (at == MK_PROBES_NODES)
-			continue;
-		ranks[at] = rank;
-		chosen[at] = &peer->nodes[i];
-		count += count < MK_PROBES_NODES;
+/* Order the nodes by rank: the first ones get probes. The caller frees the list; NULL: no
+ * memory. */
+static struct candidate *rank_all(uint64_t seed, const struct mk_probes_peer *peer)
+{
+	struct candidate *list = calloc(peer->node_count + 1, sizeof(*list));
+
+	for (size_t i = 0; list && i < peer->node_count; i++)
+		list[i] = (struct candidate){ rank_of(seed, &peer->nodes[i]), i };
+	if (list && peer->node_count)
+		qsort(list, peer->node_count, sizeof(*list), compare_candidates);
+	return list;
+}
+
+/* How many nodes of a peer with @tries may get probes. */
+static size_t share_of(const struct mk_probes_peer *peers, size_t count)
+{
+	size_t tries = 0, nodes = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		tries += peers[i].tries;
+		nodes += peers[i].tries ? peers[i].node_count : 0;
 	}
-	return count;
+	if (nodes <= MK_PROBES_TRIED || MK_PROBES_TRIED / tries < MK_PROBES_NODES)
+		return nodes <= MK_PROBES_TRIED ? nodes : MK_PROBES_NODES;
+	return MK_PROBES_TRIED / tries;
+}
+
+static size_t most_of(const struct mk_probes_peer *peer, size_t share)
+{
+	size_t most = peer->tries ? share : MK_PROBES_NODES;
+
+	return peer->node_count < most ? peer->node_count : most;
 }
 
 /* ---- all peers ------------------------------------------------------------------------------- */
@@ -161,6 +185,8 @@ static int add_peer(struct mk_probes *next, const struct mk_probes *old,
 
 	*peer = known ? *known : (struct peer){ .good_wanted = MK_PROBES_GOOD };
 	peer->via = NULL;
+	peer->tries = from->tries;
+	peer->direct = 0;
 	peer->name = strdup(from->name);
 	if (!peer->name)
 		return -ENOMEM;
@@ -169,28 +195,41 @@ static int add_peer(struct mk_probes *next, const struct mk_probes *old,
 	return from->via && !peer->via ? -ENOMEM : 0;
 }
 
-static void add_nodes(struct mk_probes *next, const struct mk_probes *old,
-		      const struct mk_probes_peer *from)
+static void add_node(struct mk_probes *next, const struct mk_probes *old,
+		     const struct mk_probes_peer *from, size_t index)
 {
-	const struct mk_ip *chosen[MK_PROBES_NODES];
-	size_t count = choose(old->seed, from, chosen);
+	const struct node *known = node_of(old, &from->nodes[index]);
+	struct node *node = &next->nodes[next->node_count++];
+	struct peer *peer = peer_of(next, from->name);
 
-	for (size_t i = 0; i < count; i++) {
-		const struct node *known = node_of(old, chosen[i]);
-		struct node *node = &next->nodes[next->node_count++];
+	*node = known ? *known : (struct node){ .ip = from->nodes[index] };
+	if (from->tries && (!known || !known->tries))
+		node->is_direct = from->direct && from->direct[index];
+	node->is_direct &= from->tries;
+	node->tries = from->tries;
+	node->peer = (size_t)(peer - next->peers);
+	peer->direct += node->is_direct;
+}
 
-		*node = known ? *known : (struct node){ .ip = *chosen[i] };
-		node->peer = (size_t)(peer_of(next, from->name) - next->peers);
-	}
+static int add_nodes(struct mk_probes *next, const struct mk_probes *old,
+		     const struct mk_probes_peer *from, size_t count)
+{
+	cleanup_free struct candidate *ranked = rank_all(old->seed, from);
+
+	for (size_t i = 0; ranked && i < count; i++)
+		add_node(next, old, from, ranked[i].index);
+	return ranked ? 0 : -ENOMEM;
 }
 
 int mk_probes_set(struct mk_probes *probes, const struct mk_probes_peer *peers, size_t count,
 		  struct mk_error *err)
 {
 	struct mk_probes next = *probes;
-	size_t room = count * MK_PROBES_NODES + 1;
+	size_t room = 1, share = share_of(peers, count);
 	int ret;
 
+	for (size_t i = 0; i < count; i++)
+		room += most_of(&peers[i], share);
 	next.peer_count = next.node_count = 0;
 	next.peers = calloc(count + 1, sizeof(*next.peers));
 	next.nodes = calloc(room, sizeof(*next.nodes));
@@ -198,13 +237,14 @@ int mk_probes_set(struct mk_probes *probes, const struct mk_probes_peer *peers, 
 	ret = next.peers && next.nodes && next.list ? 0 : -ENOMEM;
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = add_peer(&next, probes, &peers[i]);
+	if (ret == 0)
+		qsort(next.peers, count, sizeof(*next.peers), compare_peers);
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		ret = add_nodes(&next, probes, &peers[i], most_of(&peers[i], share));
 	if (ret < 0) {
 		release(&next);
 		return mk_error_errno(err, ENOMEM, "probes of %zu peers", count);
 	}
-	qsort(next.peers, count, sizeof(*next.peers), compare_peers);
-	for (size_t i = 0; i < count; i++)
-		add_nodes(&next, probes, &peers[i]);
 	qsort(next.nodes, next.node_count, sizeof(*next.nodes), compare_nodes);
 	release(probes);
 	*probes = next;
@@ -217,8 +257,23 @@ int mk_probes_set(struct mk_probes *probes, const struct mk_probes_peer *peers, 
 struct round {
 	size_t sent, answered; /* probes, of nodes that got one */
 	uint64_t rtt_sum_us;
+	size_t direct; /* nodes */
+	bool paths_changed;
 	struct mk_probes_state state;
 };
+
+/* Must the node's path change? */
+static bool judge_path(struct node *node)
+{
+	bool was = node->is_direct;
+
+	node->good = node->answered ? node->good + (node->good < MK_PROBES_GOOD) : 0;
+	if (node->tries && node->good == MK_PROBES_GOOD)
+		node->is_direct = true;
+	if (node->lost == MK_PROBES_BAD)
+		node->is_direct = false;
+	return node->is_direct != was;
+}
 
 /* Nodes that have just come got no probe yet. */
 static void end_node(struct node *node, struct round *round, uint64_t rounds)
@@ -229,6 +284,7 @@ static void end_node(struct node *node, struct round *round, uint64_t rounds)
 	round->answered += node->answered;
 	node->lost = node->answered ? 0 : node->lost + (node->lost < MK_PROBES_BAD);
 	node->is_known |= node->answered || node->lost == MK_PROBES_BAD;
+	round->paths_changed |= judge_path(node);
 	node->answered = false;
 	if (!node->is_known)
 		return;
@@ -280,8 +336,11 @@ static unsigned int end_peer(struct peer *peer, size_t nodes, struct round *roun
 	unsigned int news = 0;
 
 	judge(peer, round);
-	if (!nodes)
+	peer->direct = round->direct;
+	if (!nodes || peer->tries)
 		peer->state.is_down = false;
+	if (round->paths_changed)
+		news |= MK_PROBES_PATHS | MK_PROBES_SHOWN;
 	now->probed = round->state.probed;
 	now->answering = round->state.answering;
 	now->rtt_us = now->answering ? (uint32_t)(round->rtt_sum_us / now->answering) : 0;
@@ -309,6 +368,7 @@ static unsigned int end_round(struct mk_probes *probes)
 
 		nodes[node->peer]++;
 		end_node(node, &rounds[node->peer], probes->rounds);
+		rounds[node->peer].direct += node->is_direct;
 	}
 	for (size_t i = 0; i < probes->peer_count; i++)
 		news |= end_peer(&probes->peers[i], nodes[i], &rounds[i]);
@@ -385,8 +445,17 @@ bool mk_probes_get(const struct mk_probes *probes, const char *name, struct mk_p
 	if (!peer)
 		return false;
 	*state = peer->state;
+	if (peer->tries && !peer->direct)
+		*state = (struct mk_probes_state){ 0 };
 	hub = peer_of(probes, peer->via);
-	if (hub && !has_nodes(probes, peer))
+	if (hub && (peer->tries ? !peer->direct : !has_nodes(probes, peer)))
 		state->is_down = hub->state.is_down;
 	return true;
+}
+
+bool mk_probes_is_direct(const struct mk_probes *probes, const struct mk_ip *ip)
+{
+	const struct node *node = node_of(probes, ip);
+
+	return node && node->is_direct;
 }

@@ -8,7 +8,11 @@
  * A peer is down after MK_PROBES_BAD bad rounds in a row. It is usable again after 3 good ones in a
  * row, and after each further time down this doubles up to MK_PROBES_GOOD_MAX. After
  * MK_PROBES_CALM rounds without being down it is 3 again. A peer starts as usable. A peer without
- * nodes is as usable as the one by which it is reached. */
+ * nodes is as usable as the one by which it is reached.
+ *
+ * Probes of a peer with @tries find out which nodes are reached without the hub. All of them get
+ * probes, as far as MK_PROBES_TRIED allows. A node is direct after MK_PROBES_GOOD answers in a row,
+ * until MK_PROBES_BAD probes in a row are lost. While none is, the peer is as usable as the hub. */
 #ifndef MK_PROBES_PROBES_H
 #define MK_PROBES_PROBES_H
 
@@ -24,6 +28,7 @@
 #define MK_PROBES_GOOD	   3
 #define MK_PROBES_GOOD_MAX 60
 #define MK_PROBES_CALM	   600
+#define MK_PROBES_TRIED	   1024 /* nodes of all peers with @tries */
 
 struct mk_probes;
 
@@ -33,6 +38,8 @@ struct mk_probes_peer {
 	const char *via; /* the peer by which it is reached; NULL: by its own nodes */
 	const struct mk_ip *nodes; /* their virtual pod addresses, as this cluster sees them */
 	size_t node_count;
+	bool tries; /* there is @via, and each node may do without */
+	const bool *direct; /* of each node that has just come; NULL: none is */
 };
 
 /* @seed: a secret random number, for the nonces and for the choice of nodes. Each node of this
@@ -50,6 +57,7 @@ mk_must_check int mk_probes_set(struct mk_probes *probes, const struct mk_probes
 enum mk_probes_news {
 	MK_PROBES_USABLE = 1, /* a peer is down now, or usable again */
 	MK_PROBES_SHOWN = 2, /* another member of struct mk_probes_state but rtt_us */
+	MK_PROBES_PATHS = 4, /* a node is direct now, or no longer */
 };
 
 struct mk_probe {
@@ -68,11 +76,14 @@ void mk_probes_sent(struct mk_probes *probes, size_t index, uint64_t now_ns);
 bool mk_probes_answer(struct mk_probes *probes, const struct mk_ip *from, uint64_t nonce,
 		      uint64_t now_ns);
 
+/* Is the node of a peer with @tries reached without the hub? */
+bool mk_probes_is_direct(const struct mk_probes *probes, const struct mk_ip *ip);
+
 struct mk_probes_state {
 	bool is_down;
 	/* Nodes that get probes, and those of them that answer. A node counts in @probed as soon as
-	 * it has answered or has lost three probes. Zeros: nothing is known yet, or the peer is
-	 * reached by another one. */
+	 * it has answered or has lost three probes. Zeros: nothing is known yet, or no node is
+	 * reached but by another peer. */
 	uint32_t probed, answering;
 	uint32_t rtt_us; /* mean of the answering nodes, smoothed; 0: none answers */
 	uint32_t shown_rtt_us; /* follows @rtt_us if that is half or twice as long */

@@ -154,6 +154,49 @@ START_TEST(test_hop_of_unknown_node)
 }
 END_TEST
 
+/* Node 2 of a cluster behind a hub is reached directly. Whether node 1 is, only probes find out. */
+static const struct {
+	const char *name, *flow;
+	enum mk_hook hook;
+	unsigned int hop; /* 0: by the hub */
+} path_rows[] = {
+	{ "a node that is reached directly", "tcp " POD ":4 > 240.3.2.7:80", MK_HOOK_POD, 9 },
+	{ "a node on trial", "tcp " POD ":4 > 240.3.1.7:80", MK_HOOK_POD, 0 },
+	{ ".. a probe of it", "udp 10.18.0.1:40000 > 240.3.1.1:7", MK_HOOK_HOST, 8 },
+	{ ".. TCP to the probes' port", "tcp 10.18.0.1:40000 > 240.3.1.1:7", MK_HOOK_HOST, 0 },
+	{ ".. another port", "udp 10.18.0.1:40000 > 240.3.1.1:8", MK_HOOK_HOST, 0 },
+	{ ".. a pod's port 7", "udp " POD ":4 > 240.3.1.7:7", MK_HOOK_POD, 0 },
+	{ "an unknown node", "tcp " POD ":4 > 240.3.9.7:80", MK_HOOK_POD, 0 },
+};
+
+static void put_paths(void)
+{
+	struct mk_cluster row = peers_get(PEER_FAR);
+
+	row.host_bits = peers_get(PEER_EAST).host_bits;
+	peers_put(PEER_FAR, &row);
+	peers_put_node(PEER_FAR, 1, 8 | MK_CLUSTER_HOP_TRIAL);
+	peers_put_node(PEER_FAR, 2, 9);
+}
+
+START_TEST(test_paths)
+{
+	struct frame in = frame_make(path_rows[_i].flow, NULL), out;
+
+	peers_reset();
+	put_paths();
+	out = fixture_expect(path_rows[_i].name, path_rows[_i].hook, &in, TO_CLUSTER, NULL);
+	ck_assert_uint_eq(mk_cluster_number_at(out.byte + 1), PEER_FAR);
+	ck_assert_uint_eq(out.byte[4], 0);
+	if (path_rows[_i].hop)
+		ck_assert_msg(out.byte[5] == path_rows[_i].hop, "%s: hop %u", path_rows[_i].name,
+			      out.byte[5]);
+	else
+		ck_assert_msg(out.byte[5] == 1 || out.byte[5] == 2, "%s: hop %u",
+			      path_rows[_i].name, out.byte[5]);
+}
+END_TEST
+
 static const struct {
 	const char *name, *flow;
 	enum mk_hook hook;
@@ -696,6 +739,7 @@ BPF_SUITE("other clusters")
 	tcase_add_loop_test(tcase, test_out, 0, ROWS(out_rows));
 	tcase_add_test(tcase, test_hops_by_hash);
 	tcase_add_test(tcase, test_hop_by_number);
+	tcase_add_loop_test(tcase, test_paths, 0, ROWS(path_rows));
 	tcase_add_test(tcase, test_hop_of_unknown_node);
 	tcase_add_test(tcase, test_source_of_no_pod);
 	tcase_add_loop_test(tcase, test_refused_sources, 0, ROWS(refused_rows));

@@ -231,6 +231,24 @@ START_TEST(test_probe_of_another_length)
 }
 END_TEST
 
+/* Node 2 of a cluster behind a hub asks; whether it is reached directly is not known. The answer
+ * goes to it and not to the hub, so both ways are those between the nodes. */
+START_TEST(test_answer_goes_straight)
+{
+	struct frame in = probe(PROBE, MK_PROBE_MAGIC), out;
+	struct mk_cluster row;
+
+	peers_reset();
+	row = peers_get(PEER_FAR);
+	row.host_bits = peers_get(PEER_EAST).host_bits;
+	peers_put(PEER_FAR, &row);
+	peers_put_node(PEER_FAR, 2, 9 | MK_CLUSTER_HOP_TRIAL);
+	peers_mark(&in, PEER_FAR, FIXTURE_CLUSTER);
+	out = fixture_expect("its answer", MK_HOOK_CLUSTER, &in, TO_CLUSTER, NULL);
+	ck_assert_str_eq(peers_shown(&out), "100 > 300 hop 9");
+}
+END_TEST
+
 /* The agent sends a probe of east by hub north, as any process of the host does. The far node
  * answers, and the hub passes on both. */
 START_TEST(test_probe_and_answer)
@@ -275,6 +293,7 @@ static struct frame carrier(const char *outer, uint32_t vni, const struct frame 
 
 #define EAST_NODE   "192.168.99.60"
 #define NORTH_NODE  "192.168.99.70"
+#define FAR_NODE    "192.168.99.80"
 #define OWN_NODE    "192.168.99.12"
 #define OUTER(node) "udp " node ":40000 > 192.168.99.11:4789"
 
@@ -296,6 +315,10 @@ static const struct {
 	{ ".. by the overlay", OUTER(EAST_NODE), PEER_EAST, MK_VXLAN_VNI, 0, DROPPED },
 	{ ".. by the device of chains", OUTER(EAST_NODE), PEER_EAST, MK_SFC_VNI, 0, DROPPED },
 	{ "of a node of another cluster", OUTER(NORTH_NODE), PEER_FAR, MK_CLUSTER_VNI, 0, DROPPED },
+	{ "of its own node, beside the hub", OUTER(FAR_NODE), PEER_FAR, MK_CLUSTER_VNI, 0,
+	  TO_HOST },
+	{ ".. of the hub's cluster", OUTER(FAR_NODE), PEER_EAST, MK_CLUSTER_VNI, 0, DROPPED },
+	{ ".. of another cluster", OUTER(FAR_NODE), PEER_NORTH, MK_CLUSTER_VNI, 0, DROPPED },
 	{ "of a stranger", OUTER("192.168.99.200"), PEER_EAST, MK_CLUSTER_VNI, 0, DROPPED },
 	{ "of a node of this cluster", OUTER(OWN_NODE), PEER_EAST, MK_CLUSTER_VNI, 0, DROPPED },
 };
@@ -315,6 +338,7 @@ static void start_carriers(void)
 	peers_reset();
 	peers_put_carrier(EAST_NODE, PEER_EAST);
 	peers_put_carrier(NORTH_NODE, PEER_NORTH);
+	peers_put_carrier(FAR_NODE, PEER_FAR);
 	fixture_peer_address(OWN_NODE, "10.18.0.2");
 }
 
@@ -372,6 +396,7 @@ BPF_SUITE("flows between clusters")
 	tcase_add_loop_test(tcase, test_no_probe, 0, ROWS(no_probes));
 	tcase_add_test(tcase, test_probe_of_another_length);
 	tcase_add_test(tcase, test_probe_and_answer);
+	tcase_add_test(tcase, test_answer_goes_straight);
 	tcase_add_loop_test(tcase, test_carriers, 0, ROWS(carriers));
 	tcase_add_test(tcase, test_carriers_before_nodes_are_known);
 

@@ -32,6 +32,8 @@ with()
 	peer east west 240.1.0.0/16 Pods "$1"
 }
 through_hub() { with "via: hub"; }
+# toward OF PEER PATH: one side of a path beside the hub
+toward() { peer "$1" "$2" 240.1.0.0/16 Pods "via: hub, path: $3"; }
 
 # all_peers_are PATH: between west and east
 all_peers_are()
@@ -202,18 +204,6 @@ load_between()
 	of west load west a "$(with_port "$A" 8080)" "$(with_port "$B" 8080)"
 	of east load east b "$(with_port "$A" 8080)" "$(with_port "$B" 8080)"
 }
-nothing_is_lost()
-{
-	local name
-	of west end_all "$LOAD"
-	of east end_all "$LOAD"
-	wait_for 10 have_ended datagrams "$TMP"/load.*
-	for name in west east; do
-		cat "$TMP/load.$name"
-		expect_eq "broken connections of $name" 0 "$(grep -c ^broken "$TMP/load.$name")"
-		expect_match "exchanges of $name" "exchanges [1-9]" "$(tail -n 2 "$TMP/load.$name")"
-	done
-}
 
 # A packet that is too big for the peer gets an error that names its MTU, and TCP adapts to it.
 peer_mtu()
@@ -253,8 +243,32 @@ path_changes_under_load()
 	all_peers_are hub
 	direct
 	all_peers_are direct
-	nothing_is_lost
+	nothing_broke
 }
+
+# Each side changes alone, so both paths are in use, one each way.
+path_beside_the_hub()
+{
+	local path node
+	through_hub
+	all_peers_are hub
+	load_between
+	for path in Direct Hub Direct; do
+		toward west east "$path"
+		for node in node1 node2; do
+			wait_for 10 peers_are west "$node" "east $(shown "$path") ok,hub direct ok"
+		done
+		all_ways
+		toward east west "$path"
+		all_peers_are "$(shown "$path")"
+		all_ways
+	done
+	nothing_broke
+	nothing_was_lost
+	direct
+	all_peers_are direct
+}
+shown() { if [[ $1 == Hub ]]; then echo hub; else echo direct; fi; }
 
 hub_that_does_not_relay()
 {
@@ -356,6 +370,7 @@ check "access: None refuses flows of the peer, and answers come" access_is_one_w
 check "a peer has an MTU of its own" peer_mtu
 check "through a hub, pods have the same views" hub_carries
 check "a path changes under load, and no connection breaks" path_changes_under_load
+check "a path beside the hub changes at each side, and no packet is lost" path_beside_the_hub
 check "a hub without relay carries no packets between its peers" hub_that_does_not_relay
 check "agents are dead, and traffic goes on" agents_are_dead
 check "mkpeer, its FDB and its program are repaired" mkpeer_is_repaired

@@ -1,11 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # test/lab/t_clusters_introduced.sh - a hub introduces its branches to each other: west and east have one
-# ClusterPeer that a user wrote, of the hub, and use each other's Service through it. Each has an API server,
-# between which the test carries what is published.
+# ClusterPeer that a user wrote, of the hub, and use each other's Service through it. Later the hub also shows
+# their nodes, and they reach each other directly. Each has an API server, between which the test carries what
+# is published.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/load.sh
+. "$HERE/lib/load.sh"
 
 # shellcheck disable=SC2034 # read by clusters.sh
 CLUSTERS=(west east hub) WITH_API=yes
@@ -67,13 +70,13 @@ exports()
 		apiVersion: v1
 		kind: Service
 		metadata: {name: $1, namespace: shop}
-		spec: {clusterIP: 10.96.5.1, ports: [{name: http, port: 80}]}
+		spec: {clusterIP: 10.96.5.1, ports: [{name: http, port: 80}, {name: udp, port: 80, protocol: UDP}]}
 		---
 		apiVersion: discovery.k8s.io/v1
 		kind: EndpointSlice
 		metadata: {name: $1, namespace: shop, labels: {kubernetes.io/service-name: $1}}
 		addressType: IPv4
-		ports: [{name: http, port: 8080}]
+		ports: [{name: http, port: 8080}, {name: udp, port: 8080, protocol: UDP}]
 		endpoints: [{addresses: [10.244.2.2], nodeName: node2}]
 		---
 		apiVersion: multicluster.x-k8s.io/v1beta1
@@ -194,6 +197,103 @@ third_cluster()
 	of hub lab delete "$TMP/third.yaml"
 }
 
+# ---- direct paths
+
+# path_is WHAT [HUB]: of west and east, from all nodes; HUB is the state of the hub
+path_is()
+{
+	local node state
+	for node in node1 node2; do
+		for state in "west east" "east west"; do
+			wait_for 30 branch_is "${state% *}" "$node" "${state#* } $1 ok"
+		done
+	done
+}
+branch_is() { [[ ,$(states "$1" "$2"), == *",$3,"* ]]; }
+hub_is_down() { [[ $(of "$1" on "$2" "$MK_BIN" peers hub -o json | jq '.[0].down') == "$3" ]]; }
+all_hubs_are_down()
+{
+	local node
+	for node in node1 node2; do
+		wait_for 90 hub_is_down west "$node" "$1"
+		wait_for 90 hub_is_down east "$node" "$1"
+	done
+}
+load_between()
+{
+	of west load west a "$(with_port "$(import_address west east)" 80)"
+	of east load east a "$(with_port "$(import_address east west)" 80)"
+}
+
+# sever FROM TO: no packets between these sites; the router's devices are site1 (west), site2 and site3 (hub)
+sever()
+{
+	ip netns exec "$BASE-west.wan" nft -f - <<-END
+		table inet cut {
+			chain forward {
+				type filter hook forward priority 0
+				iifname $1 oifname $2 udp dport 4789 drop
+				iifname $2 oifname $1 udp dport 4789 drop
+			}
+		}
+	END
+}
+sever_hub()
+{
+	ip netns exec "$BASE-west.wan" nft -f - <<-END
+		table inet cut {
+			chain forward {
+				type filter hook forward priority 0
+				iifname site3 drop
+				oifname site3 drop
+			}
+		}
+	END
+}
+mend() { ip netns exec "$BASE-west.wan" nft delete table inet cut; }
+
+hub_shows_nodes()
+{
+	local cluster
+	load_between
+	for cluster in west east; do
+		peers_with "$cluster" hub "accept: Direct"
+	done
+	wait_for 30 publishes hub publishednodes "east.node1 east.node2 hub.node1 west.node1 west.node2"
+	for cluster in west east; do
+		carry hub "$cluster" PublishedNode
+	done
+	path_is direct
+}
+
+# With a hub that is away, an agent that starts knows the direct paths.
+hub_is_away()
+{
+	sever_hub
+	all_hubs_are_down true
+	of west lab agent kill node1
+	of west lab agent start node1
+	path_is direct
+	answers west a east
+	answers east b west
+	mend
+	all_hubs_are_down false
+	nothing_broke
+	nothing_was_lost
+}
+
+hub_takes_over()
+{
+	load_between
+	sever site1 site2
+	path_is hub
+	answers west a east
+	answers east b west
+	mend
+	path_is direct
+	nothing_broke
+}
+
 hub_is_deleted()
 {
 	of west lab kubectl delete clusterpeer hub
@@ -208,5 +308,8 @@ check "the hub shows its branches to each other, and each has a ClusterPeer for 
 check "branches use each other's Service through the hub" branches_use_services
 check "an endpoint of the hub's Service is a pod of east: west reaches it by its own view and path" third_cluster
 check "agents are dead, and the Services answer; they start again, and all is as it was" agents_are_dead
+check "with accept: Direct, branches reach each other directly" hub_shows_nodes
+check "the hub is away, an agent starts, and direct paths go on; no packet was lost" hub_is_away
+check "direct paths are cut, and the hub takes over; later they are back" hub_takes_over
 check "without the hub's ClusterPeer those that it introduced go" hub_is_deleted
 finish

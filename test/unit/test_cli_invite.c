@@ -339,8 +339,8 @@ START_TEST(test_ticket_refuses_flags)
 		{ { "peer", "ticket", "--access=or" }, "value 'or', expected Exports" },
 		{ { "peer", "ticket", "--access=Exports, Pods" }, "value 'Exports, Pods'" },
 		{ { "peer", "ticket", "--access=Exports," }, "value 'Exports,'" },
-		{ { "peer", "ticket", "--accept=Direct" },
-		  "flag --accept: value 'Direct', expected Transit or None" },
+		{ { "peer", "ticket", "--accept=direct" },
+		  "flag --accept: value 'direct', expected Transit, Direct or None" },
 		{ { "peer", "ticket", "west" }, "unexpected argument 'west'" },
 	};
 

@@ -481,7 +481,7 @@ END_TEST
 
 /* ---- hub ------------------------------------------------------------------------------------- */
 
-/* A branch newer than its hub, and one older. Its own nodes are not known here. */
+/* A branch newer than its hub, and one older. Its own nodes may send, and get nothing. */
 START_TEST(test_hub)
 {
 	add_peer("one", 21, "240.1.0.0/16")->via = "hub";
@@ -501,9 +501,122 @@ START_TEST(test_hub)
 		"cluster 20 10.244.0.0 240.0.0.0 255.255.0.0 via 20 hops 2 mtu 1450 bits 8\n"
 		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 2 mtu 1450 bits 0 relayed\n"
 		"node 20 0: 0\nnode 20 1: 1\nnode 20 #0: 0\nnode 20 #1: 1\n"
-		"carrier 192.168.2.10: 20\ncarrier 192.168.2.11: 20\n"
+		"carrier 192.168.2.10: 20\ncarrier 192.168.2.11: 20\ncarrier 192.168.7.11: 21\n"
 		"fdb 06:00:00:14:00:00 192.168.2.10:0\nfdb 06:00:00:14:00:01 192.168.2.11:0\n"
 		"fdb 06:00:00:15:00:00 192.168.2.10:0\nfdb 06:00:00:15:00:01 192.168.2.11:0\n");
+}
+END_TEST
+
+/* Two nodes of a branch, whose numbers the hub's nodes have, too. */
+static void start_paths(enum mk_clusters_path path)
+{
+	struct mk_clusters_peer *one;
+
+	own.externals = cidr_of("247.255.0.0/20");
+	add_peer("hub", 20, "240.0.0.0/16");
+	add_node("10.244.1.0/24", "192.168.2.11");
+	one = add_peer("one", 21, "240.1.0.0/16");
+	add_node("10.244.1.0/24", "192.168.7.11");
+	add_node("10.244.2.0/24", "192.168.7.12");
+	one->via = "hub";
+	one->path = path;
+	one->external_home = cidr_of("247.255.0.0/20");
+	one->external_view = cidr_of("240.2.0.0/20");
+	compile();
+	check_reason(1, NULL);
+	ck_assert(rows.states[1].is_usable);
+}
+
+#define HUB_ROW "cluster 20 10.244.0.0 240.0.0.0 255.255.0.0 via 20 hops 1 mtu 1450 bits 8\n"
+#define OWN_ROW "cluster 16777223 247.255.0.0 247.255.0.0 255.255.240.0 via 7 hops 0 mtu 0 bits 0\n"
+#define EXTERNALS(via, hops)                                                          \
+	"cluster 16777237 247.255.0.0 240.2.0.0 255.255.240.0 via " via " hops " hops \
+	" mtu 1450 bits 0\n"
+#define CARRIERS "carrier 192.168.2.11: 20\ncarrier 192.168.7.11: 21\ncarrier 192.168.7.12: 21\n"
+
+START_TEST(test_path_direct)
+{
+	start_paths(MK_CLUSTERS_PATH_DIRECT);
+	ck_assert_uint_eq(rows.states[1].nodes_direct, 2);
+	check_targets("hub 240.0.1.1, one 240.1.1.1, one 240.1.2.1");
+	check_rows(
+		HUB_ROW
+		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 1 mtu 1450 bits 8\n" OWN_ROW
+			EXTERNALS(
+				"21",
+				"2") "node 20 1: 1\nnode 20 #0: 1\n"
+				     "node 21 1: 7fff\nnode 21 2: 2\nnode 21 #0: 7fff\nnode 21 #1: 2\n" CARRIERS
+				     "fdb 06:00:00:14:00:01 192.168.2.11:0\n"
+				     "fdb 06:00:00:15:00:01 192.168.2.11:0\n"
+				     "fdb 06:00:00:15:00:02 192.168.7.12:0\n"
+				     "fdb 06:00:00:15:7f:ff 192.168.7.11:0\n");
+}
+END_TEST
+
+static bool is_second(const void *ctx, const struct mk_clusters_target *target,
+		      const struct mk_cluster_node_key *key)
+{
+	struct mk_ip second = ip_of(ctx);
+
+	return mk_ip_equal(&target->ip, &second) && target->peer == 1 && key->cluster == 21 &&
+	       key->index == 2;
+}
+
+/* A node that answers without the hub gets its packets, the other one only probes. */
+START_TEST(test_path_auto)
+{
+	start_paths(MK_CLUSTERS_PATH_AUTO);
+	ck_assert_uint_eq(rows.states[1].nodes_direct, 0);
+	check_targets("hub 240.0.1.1, one 240.1.1.1, one 240.1.2.1");
+	own.is_direct = is_second;
+	own.ctx = "240.1.2.1";
+	compile();
+	ck_assert_uint_eq(rows.states[1].nodes_direct, 1);
+	check_rows(
+		HUB_ROW
+		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 1 mtu 1450 bits 8\n" OWN_ROW
+			EXTERNALS("21",
+				  "1") "node 20 1: 1\nnode 20 #0: 1\n"
+				       "node 21 1: 17fff\nnode 21 2: 2\nnode 21 #0: 2\n" CARRIERS
+				       "fdb 06:00:00:14:00:01 192.168.2.11:0\n"
+				       "fdb 06:00:00:15:00:01 192.168.2.11:0\n"
+				       "fdb 06:00:00:15:00:02 192.168.7.12:0\n"
+				       "fdb 06:00:00:15:7f:ff 192.168.7.11:0\n");
+}
+END_TEST
+
+START_TEST(test_path_hub)
+{
+	start_paths(MK_CLUSTERS_PATH_HUB);
+	check_targets("hub 240.0.1.1");
+	check_rows(
+		HUB_ROW
+		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 1 mtu 1450 bits 0\n" OWN_ROW
+			EXTERNALS("20", "1") "node 20 1: 1\nnode 20 #0: 1\n" CARRIERS
+					     "fdb 06:00:00:14:00:01 192.168.2.11:0\n"
+					     "fdb 06:00:00:15:00:01 192.168.2.11:0\n");
+}
+END_TEST
+
+/* What a hub shows takes no address from a node that its own cluster has published. */
+START_TEST(test_path_of_another)
+{
+	add_peer("hub", 20, "240.0.0.0/16")->created_unix_s = 10;
+	add_node("10.244.1.0/24", "192.168.2.11");
+	add_peer("one", 21, "240.1.0.0/16")->created_unix_s = 20;
+	peers[1].via = "hub";
+	peers[1].path = MK_CLUSTERS_PATH_AUTO;
+	add_node("10.244.1.0/24", "192.168.7.11");
+	add_node("10.244.2.0/24", "192.168.2.11");
+	add_peer("two", 22, "240.2.0.0/16")->created_unix_s = 30;
+	add_node("10.244.1.0/24", "192.168.7.11");
+	compile();
+	check_reason(1, NULL);
+	check_reason(2, NULL);
+	ck_assert_uint_eq(rows.states[1].nodes_used, 0);
+	ck_assert_uint_eq(rows.carrier_count, 2);
+	ck_assert_uint_eq(rows.carriers[0].number, 20);
+	ck_assert_uint_eq(rows.carriers[1].number, 22);
 }
 END_TEST
 
@@ -622,5 +735,9 @@ UNIT_SUITE("clusters")
 	tcase_add_loop_test(tcase, test_external_view, 0, (int)MK_ARRAY_SIZE(external_views));
 	tcase = unit_case(suite, "hub", setup, teardown);
 	tcase_add_test(tcase, test_hub);
+	tcase_add_test(tcase, test_path_direct);
+	tcase_add_test(tcase, test_path_auto);
+	tcase_add_test(tcase, test_path_hub);
+	tcase_add_test(tcase, test_path_of_another);
 	tcase_add_test(tcase, test_wrong_via);
 }

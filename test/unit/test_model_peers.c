@@ -76,7 +76,9 @@ static void visit_peer(void *ctx, const struct mk_cluster_peer *peer)
 		    peer->same_view ? " same" : "", accesses[peer->access],
 		    peer->relayed ? " relayed" : "");
 	if (peer->introduces)
-		mk_line_add(ctx, " introduces");
+		mk_line_add(ctx, " introduces%s", peer->introduces_direct ? " direct" : "");
+	if (peer->path)
+		mk_line_add(ctx, " path:%d", peer->path);
 	if (peer->via)
 		mk_line_add(ctx, " via:%s", peer->via);
 	if (peer->mtu_bytes)
@@ -142,6 +144,11 @@ static const struct {
 	{ "a peer with one limit", PEER("'limits': {'nodes': 1}"),
 	  "peer east limits:5000/50000/1" },
 	{ "a hub that introduces clusters", PEER("'accept': 'Transit'"), "peer east introduces" },
+	{ ".. and their nodes", PEER("'accept': 'Direct'"), "peer east introduces direct" },
+	{ "by its own nodes, beside a hub", PEER("'via': 'hub', 'path': 'Direct'"),
+	  "peer east path:3 via:hub" },
+	{ ".. as far as they answer", PEER("'path': 'Auto'"), "peer east path:2" },
+	{ ".. not", PEER("'path': 'Hub'"), "peer east path:1" },
 	{ "a cluster that a hub has shown",
 	  SHOWN("PublishedCluster", "east", "'name': 'east', " HOME),
 	  "cluster east 0 10.244.0.0/16 by:hub" },
@@ -236,7 +243,7 @@ static const struct {
 				 "clusterName of the peer: lower case letters" },
 	{ PEER("'secret': 'x'"),
 	  "spec.secret: value \"x\", expected no such field; known are "
-	  "podCidr, externalCidr, via, access, relay, accept, mtu, secretName, limits" },
+	  "podCidr, externalCidr, via, access, relay, accept, path, mtu, secretName, limits" },
 	{ PEER("'secretName': 'a/b'"), "spec.secretName: value \"a/b\", expected the name of a" },
 	{ PEER("'secretName': 'Peer'"), "spec.secretName: value \"Peer\", expected the name of" },
 	{ PEER("'limits': {'services': 5001}"), "spec.limits.services: value 5001, expected" },
@@ -255,7 +262,9 @@ static const struct {
 	{ PEER("'via': 'a.b'"), "spec.via: value \"a.b\", expected the name of another" },
 	{ PEER("'access': 'All'"), "spec.access: value \"All\", expected Exports, Pods or None" },
 	{ PEER("'relay': 'yes'"), "spec.relay: value \"yes\", expected" },
-	{ PEER("'accept': 'Direct'"), "spec.accept: value \"Direct\", expected None or Transit" },
+	{ PEER("'accept': 'direct'"),
+	  "spec.accept: value \"direct\", expected None, Transit or Direct" },
+	{ PEER("'path': 'Via'"), "spec.path: value \"Via\", expected Hub, Auto or Direct" },
 	{ OBJECT("PublishedCluster",
 		 "'name': 'east', 'namespace': 'monokube-peers', 'labels': {'networking.monokube.io/"
 		 "cluster': 'east', 'networking.monokube.io/relayed-by': 'a.b'}",

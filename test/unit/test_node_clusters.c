@@ -365,7 +365,7 @@ static const struct {
 	{ "the range of VTEPs", "peer", PEER("podCidr: 10.18.0.0/16"),
 	  "overlaps 10.18.0.0/16, a range of this cluster's nodes or Services" },
 	{ "via a peer that is none", "peer", PEER(VIEW ", via: hub"),
-	  "\"via\":\"hub\",\"reasons\":[\"spec.via 'hub' is no other ClusterPeer" },
+	  "\"usable\":false,\"via\":\"hub\",\"reasons\":[\"spec.via 'hub' is no other ClusterPeer" },
 	{ "the number of this cluster", "published", PUBLISHED("7", "10.244.0.0/16"),
 	  "\"number\":0,\"nodes\":0,\"usable\":false,\"reasons\":[\"number 7 is also that" },
 	{ "no range of the family", "published", PUBLISHED("9", "fd00::/48"),
@@ -569,6 +569,87 @@ START_TEST(test_down)
 }
 END_TEST
 
+#define OF(cluster, more) \
+	"namespace: monokube-peers, labels: {networking.monokube.io/cluster: " cluster more "}}\n"
+#define SHOWN ", networking.monokube.io/relayed-by: hub"
+#define HUB_PEER(accept)                                                                               \
+	META("kind: ClusterPeer\nmetadata: {name: hub}\nspec: {podCidr: 240.1.0.0/16, accept: " accept \
+	     "}\n")
+
+/* East is shown by a hub. */
+static void write_paths(const char *hub_peer)
+{
+	write_object("hub-peer", hub_peer);
+	write_object("hub",
+		     META("kind: PublishedCluster\nmetadata: {name: hub, " OF(
+			     "hub", "") "spec: {name: hub, number: 11, podCidr: 10.244.0.0/16, "
+					"wireVersions: [1]}\n"));
+	write_object("hub-node", META("kind: PublishedNode\nmetadata: {name: hub.n1, " OF(
+					 "hub", "") "spec: {node: n1, podCidrs: [10.244.1.0/24], "
+						    "addresses: [192.168.3.13]}\n"));
+	write_object("peer", PEER(VIEW ", via: hub"));
+	write_object("published",
+		     META("kind: PublishedCluster\nmetadata: {name: east, " OF(
+			     "east", SHOWN) "spec: {name: east, number: 9, podCidr: 10.244.0.0/16, "
+					    "wireVersions: [1]}\n"));
+	write_object("node", META("kind: PublishedNode\nmetadata: {name: east.n1, " OF(
+				     "east", SHOWN) "spec: {node: n1, podCidrs: [10.244.3.0/24], "
+						    "addresses: [192.168.2.13]}\n"));
+}
+
+/* 0x10000 and more: only probes go there; UINT32_MAX: there is no row. */
+static uint32_t hop_of_node(void)
+{
+	const struct mk_cluster_node_key key = { EAST, 3 };
+	uint32_t hop;
+
+	return mk_table_get(&tables.nodes, &key, &hop, &err) == 0 ? hop : UINT32_MAX;
+}
+
+/* A direct path outlives the agent, until probes are lost. */
+START_TEST(test_paths)
+{
+	const struct mk_cluster_node_key key = { EAST, 3 };
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	write_paths(HUB_PEER("Direct"));
+	begin();
+	ck_assert_uint_eq(hop_of_node(), 3 | MK_CLUSTER_HOP_TRIAL);
+	ck_ok(mk_table_put(&tables.nodes, &key, &(uint32_t){ 3 }, &err));
+	stop_agent();
+	start_agent();
+	read_all();
+	ck_assert_uint_eq(reconcile(), 1); /* as index 0 */
+	ck_assert_uint_eq(hop_of_node(), 3);
+	for (int i = 0; i <= MK_PROBES_BAD; i++) {
+		ck_assert(clusters.settled);
+		ck_ok(mk_node_clusters_probe(&clusters, &err));
+	}
+	ck_assert(!clusters.settled);
+	reconcile();
+	ck_assert_uint_eq(hop_of_node(), 3 | MK_CLUSTER_HOP_TRIAL);
+}
+END_TEST
+
+/* Without accept: Direct, a hub names no nodes. */
+START_TEST(test_nodes_of_a_hub)
+{
+	const struct mk_addr addr = addr_of("192.168.2.13");
+	uint32_t number;
+
+	write_paths(HUB_PEER("Transit"));
+	begin();
+	ck_assert_uint_eq(hop_of_node(), UINT32_MAX);
+	ck_assert_int_lt(mk_table_get(&tables.carriers, &addr, &number, &err), 0);
+	write_object("hub-peer", HUB_PEER("Direct"));
+	read_change();
+	reconcile();
+	ck_assert_uint_eq(hop_of_node(), 3 | MK_CLUSTER_HOP_TRIAL);
+	ck_ok(mk_table_get(&tables.carriers, &addr, &number, &err));
+	ck_assert_uint_eq(number, EAST);
+}
+END_TEST
+
 START_TEST(test_exports_damage)
 {
 	const struct mk_export ping = { .addr = addr_of("10.244.1.5"), .proto = MK_PROTO_ANY };
@@ -618,6 +699,8 @@ UNIT_SUITE("node: other clusters")
 	tcase_add_test(tcase, test_exports_restart);
 	tcase_add_test(tcase, test_externals);
 	tcase_add_test(tcase, test_down);
+	tcase_add_test(tcase, test_paths);
+	tcase_add_test(tcase, test_nodes_of_a_hub);
 	tcase_add_test(tcase, test_exports_damage);
 	tcase_add_test(tcase, test_measures);
 }

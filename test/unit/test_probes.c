@@ -309,6 +309,138 @@ START_TEST(test_nodes_come_and_go)
 }
 END_TEST
 
+/* ---- paths beside a hub ---------------------------------------------------------------------- */
+
+/* A hub with one node, and far with @count nodes behind it, of which the first one is known to be
+ * direct. */
+static struct world start_paths(size_t count, bool knows)
+{
+	static const bool direct[NODES_MAX] = { true };
+	static struct mk_ip hub, far[NODES_MAX];
+	struct world world = { .probes = mk_probes_new(1) };
+
+	hub = node_at(200);
+	for (unsigned int i = 0; i < count; i++)
+		far[i] = world.nodes[i] = node_at(1 + i);
+	set(&world,
+	    (struct mk_probes_peer[]){ { .name = "hub", .nodes = &hub, .node_count = 1 },
+				       { .name = "far",
+					 .via = "hub",
+					 .nodes = far,
+					 .node_count = count,
+					 .tries = true,
+					 .direct = knows ? direct : NULL } },
+	    2);
+	send_round(&world);
+	return world;
+}
+
+/* Who answers in each round: 'a' all, 'f' far's nodes, 'h' the hub, '1' far's first node and the
+ * hub, 'x' none. */
+static void play_paths(struct world *world, const char *rounds)
+{
+	const struct mk_ip hub = node_at(200);
+
+	for (; *rounds; rounds++) {
+		for (size_t i = 0; i < world->sent_count; i++) {
+			bool of_hub = mk_ip_compare(&world->sent[i].to, &hub) == 0;
+			bool is_first = mk_ip_compare(&world->sent[i].to, &world->nodes[0]) == 0;
+
+			if (*rounds == 'a' || (*rounds == (of_hub ? 'h' : 'f')) ||
+			    (*rounds == '1' && (of_hub || is_first)))
+				ck_assert(answer(world, i));
+		}
+		send_round(world);
+	}
+}
+
+static const struct {
+	const char *name, *rounds;
+	bool knows;
+	const char *direct; /* of the first two nodes, and whether far is down */
+} path_rows[] = {
+	{ "at the start", "", false, "00 up" },
+	{ "two answers", "aa", false, "00 up" },
+	{ "three answers", "aaa", false, "11 up" },
+	{ "three, not in a row", "aaha", false, "00 up" },
+	{ "one node", "111", false, "10 up" },
+	{ "two are lost", "aaahh", false, "11 up" },
+	{ "three are lost", "aaahhh", false, "00 up" },
+	{ ".. of one node", "aaa111", false, "10 up" },
+	{ "the hub is down", "xxx", false, "00 down" },
+	{ ".. and nodes are direct", "ffff", false, "11 up" },
+	{ "all are down", "aaaxxx", false, "00 down" },
+	{ "as before a restart", "", true, "10 up" },
+	{ ".. until it is lost", "hh", true, "10 up" },
+	{ ".. three times", "hhh", true, "00 up" },
+};
+
+START_TEST(test_paths)
+{
+	struct world world = start_paths(6, path_rows[_i].knows);
+	char text[16];
+
+	ck_assert_uint_eq(world.sent_count, 7);
+	play_paths(&world, path_rows[_i].rounds);
+	snprintf(text, sizeof(text), "%d%d %s", mk_probes_is_direct(world.probes, &world.nodes[0]),
+		 mk_probes_is_direct(world.probes, &world.nodes[1]),
+		 state_of(&world, "far").is_down ? "down" : "up");
+	ck_assert_msg(strcmp(text, path_rows[_i].direct) == 0, "%s: %s", path_rows[_i].name, text);
+	mk_probes_free(world.probes);
+}
+END_TEST
+
+START_TEST(test_path_news)
+{
+	struct world world = start_paths(2, false);
+
+	play_paths(&world, "aa");
+	ck_assert(!(world.news & MK_PROBES_PATHS));
+	play_paths(&world, "a");
+	ck_assert(world.news & MK_PROBES_PATHS);
+	ck_assert_uint_eq(state_of(&world, "far").answering, 2);
+	play_paths(&world, "a");
+	ck_assert_uint_eq(world.news, 0);
+	play_paths(&world, "hhh");
+	ck_assert(world.news & MK_PROBES_PATHS);
+	ck_assert_uint_eq(state_of(&world, "far").probed, 0);
+	mk_probes_free(world.probes);
+}
+END_TEST
+
+START_TEST(test_many_paths)
+{
+	static struct mk_ip ips[2000];
+	struct mk_probes *probes = mk_probes_new(1);
+	const struct mk_probe *list;
+	struct mk_error err;
+	size_t count;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(ips); i++) {
+		struct mk_addr addr = { .word = { 0, 0, htonl(0xffff),
+						  htonl(0xf0000001 + (i << 8)) } };
+
+		ips[i] = mk_ip_of_family(&addr, AF_INET);
+	}
+	ck_assert_int_eq(mk_probes_set(probes,
+				       (struct mk_probes_peer[]){ { .name = "a",
+								    .via = "h",
+								    .nodes = ips,
+								    .node_count = 1500,
+								    .tries = true },
+								  { .name = "b",
+								    .via = "h",
+								    .nodes = ips + 1500,
+								    .node_count = 500,
+								    .tries = true } },
+				       2, &err),
+			 0);
+	mk_probes_next(probes, &list, &count);
+	ck_assert_uint_eq(count, 512 + 500);
+	mk_probes_free(probes);
+}
+END_TEST
+
 /* A peer whose nodes are not known is down with its hub. */
 START_TEST(test_by_a_hub)
 {
@@ -351,4 +483,7 @@ UNIT_SUITE("probes of other clusters")
 	tcase_add_test(tcase, test_choice_differs);
 	tcase_add_test(tcase, test_nodes_come_and_go);
 	tcase_add_test(tcase, test_by_a_hub);
+	tcase_add_loop_test(tcase, test_paths, 0, (int)MK_ARRAY_SIZE(path_rows));
+	tcase_add_test(tcase, test_path_news);
+	tcase_add_test(tcase, test_many_paths);
 }

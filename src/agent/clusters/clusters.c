@@ -112,10 +112,17 @@ static int set_routes(struct mk_node_clusters *clusters, const struct mk_cluster
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* NULL: they are not loaded yet. */
+static const struct mk_clusters_sync *tables_of(const struct mk_family *family)
+{
+	return mk_family_is_loaded(family) ? mk_datapath_clusters(family->datapath) : NULL;
+}
+
 static int compile(struct mk_node_clusters *clusters, const struct mk_clusters_objects *objects,
 		   struct mk_error *err)
 {
 	struct mk_own_node *node = clusters->node;
+	struct probes_known known;
 	int ret = 0;
 
 	release_rows(clusters);
@@ -123,8 +130,11 @@ static int compile(struct mk_node_clusters *clusters, const struct mk_clusters_o
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
 		if (!node->core->families[i].runs)
 			continue;
-		ret = clusters_objects_compile(objects, &node->families[i], &clusters->rows[i],
-					       err);
+		known = (struct probes_known){ clusters->probes,
+					       tables_of(&node->core->families[i]),
+					       i ? &clusters->rows[0] : NULL };
+		ret = clusters_objects_compile(objects, &node->families[i], &known,
+					       &clusters->rows[i], err);
 		ret = ret ?: set_routes(clusters, objects, i, err);
 	}
 	return ret ?: set_fdb(clusters, err);
@@ -207,6 +217,8 @@ static int take_news(struct mk_node_clusters *clusters, unsigned int news, struc
 		say(clusters, &objects);
 	clusters->shown++;
 	mk_clusters_objects_release(&objects);
+	if (news & MK_PROBES_PATHS)
+		mk_node_clusters_changed(clusters);
 	return ret;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/clusters/probe.h"
 #include "base/cleanup.h"
 
 /* ---- from the model -------------------------------------------------------------------------- */
@@ -25,9 +26,7 @@ static void add_node(void *ctx, const struct mk_published_node *node)
 {
 	struct lists *lists = ctx;
 
-	/* A hub shows the nodes, too, but its own ones get the packets. */
-	if (!node->is_relayed)
-		lists->nodes[lists->node_count++] = node;
+	lists->nodes[lists->node_count++] = node;
 }
 
 static int compare_peers(const void *left, const void *right)
@@ -75,7 +74,48 @@ static struct mk_clusters_node convert_node(const struct mk_published_node *node
 	};
 }
 
-static struct mk_clusters_peer convert_peer(const struct mk_model *model,
+static const struct mk_cluster_peer *hub_of(const struct lists *lists,
+					    const struct mk_cluster_peer *peer)
+{
+	const struct mk_cluster_peer key = { .name = peer->via }, *at = &key;
+	const struct mk_cluster_peer *const *found;
+
+	if (!peer->via)
+		return NULL;
+	found = bsearch(&at, lists->peers, lists->peer_count, sizeof(at), compare_peers);
+	return found ? *found : NULL;
+}
+
+/* Do nodes of @peer that its hub has shown count? */
+static bool lets_hub_name_nodes(const struct mk_model *model, const struct lists *lists,
+				const struct mk_cluster_peer *peer)
+{
+	const struct mk_cluster_peer *hub = hub_of(lists, peer);
+	const struct mk_published_cluster *published =
+		mk_model_published_cluster(model, peer->name);
+
+	return hub && hub->introduces_direct && published && published->relayed_by &&
+	       mk_published_counts(published->relayed_by, peer);
+}
+
+static enum mk_clusters_path path_of(const struct lists *lists, const struct mk_cluster_peer *peer)
+{
+	const struct mk_cluster_peer *hub = hub_of(lists, peer);
+
+	switch (peer->path) {
+	case MK_PEER_PATH_DIRECT:
+		return MK_CLUSTERS_PATH_DIRECT;
+	case MK_PEER_PATH_AUTO:
+		return MK_CLUSTERS_PATH_AUTO;
+	case MK_PEER_PATH_AS_HUB_SAYS:
+		return hub && hub->introduces_direct ? MK_CLUSTERS_PATH_AUTO : MK_CLUSTERS_PATH_HUB;
+	case MK_PEER_PATH_HUB:
+		break;
+	}
+	return MK_CLUSTERS_PATH_HUB;
+}
+
+static struct mk_clusters_peer convert_peer(const struct mk_model *model, const struct lists *lists,
 					    const struct mk_cluster_peer *peer, size_t family)
 {
 	const struct mk_published_cluster *published =
@@ -84,6 +124,7 @@ static struct mk_clusters_peer convert_peer(const struct mk_model *model,
 		.name = peer->name,
 		.created_unix_s = peer->created_unix_s,
 		.via = peer->via,
+		.path = path_of(lists, peer),
 		.view = peer->views[family],
 		.access_pods = peer->access == MK_PEER_ACCESS_PODS,
 		.access_exports = peer->access == MK_PEER_ACCESS_EXPORTS,
@@ -107,21 +148,26 @@ static struct mk_clusters_peer convert_peer(const struct mk_model *model,
 }
 
 /* Give each peer its part of the nodes. Both lists are sorted by cluster. */
-static void share_nodes(const struct lists *lists, struct mk_clusters_objects *objects,
-			size_t family)
+static void share_nodes(const struct mk_model *model, const struct lists *lists,
+			struct mk_clusters_objects *objects, size_t family, sa_family_t underlay)
 {
-	size_t next = 0;
+	size_t next = 0, used = 0;
 
 	for (size_t i = 0; i < objects->count; i++) {
 		struct mk_clusters_peer *peer = &objects->peers[family][i];
+		bool with_shown = lets_hub_name_nodes(model, lists, lists->peers[i]);
 
 		while (next < lists->node_count &&
 		       strcmp(lists->nodes[next]->cluster, peer->name) < 0)
 			next++;
-		peer->nodes = &objects->nodes[family][next];
-		while (next < lists->node_count &&
-		       strcmp(lists->nodes[next]->cluster, peer->name) == 0) {
-			next++;
+		peer->nodes = &objects->nodes[family][used];
+		for (; next < lists->node_count &&
+		       strcmp(lists->nodes[next]->cluster, peer->name) == 0;
+		     next++) {
+			if (lists->nodes[next]->is_relayed && !with_shown)
+				continue;
+			objects->nodes[family][used++] =
+				convert_node(lists->nodes[next], family, underlay);
 			peer->node_count++;
 		}
 	}
@@ -135,10 +181,8 @@ static int convert(const struct mk_model *model, const struct lists *lists, sa_f
 	if (!objects->peers[family] || !objects->nodes[family])
 		return -ENOMEM;
 	for (size_t i = 0; i < lists->peer_count; i++)
-		objects->peers[family][i] = convert_peer(model, lists->peers[i], family);
-	for (size_t i = 0; i < lists->node_count; i++)
-		objects->nodes[family][i] = convert_node(lists->nodes[i], family, underlay);
-	share_nodes(lists, objects, family);
+		objects->peers[family][i] = convert_peer(model, lists, lists->peers[i], family);
+	share_nodes(model, lists, objects, family, underlay);
 	return 0;
 }
 
@@ -245,8 +289,8 @@ static int list_addresses(const struct mk_model *model, struct addresses *all, s
 }
 
 int clusters_objects_compile(const struct mk_clusters_objects *objects,
-			     const struct mk_own_family *own, struct mk_clusters_rows *rows,
-			     struct mk_error *err)
+			     const struct mk_own_family *own, const struct probes_known *known,
+			     struct mk_clusters_rows *rows, struct mk_error *err)
 {
 	const struct mk_core *core = own->family->core;
 	sa_family_t family = own->family->family;
@@ -258,6 +302,8 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 		.externals = core->config.externals.of[mk_family_index(family)],
 		.mtu_bytes = (uint16_t)own->node->mtu_bytes,
 		.port = core->config.vxlan_port,
+		.is_direct = probes_find_direct,
+		.ctx = known,
 	};
 	struct ranges ranges = { 0 };
 	struct addresses addresses = { 0 };

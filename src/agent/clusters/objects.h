@@ -9,9 +9,12 @@
 #include "agent/node/own_node.h"
 #include "clusters/clusters.h"
 
+struct probes_known;
+
 /* Compute the rows of the family of @own; mk_clusters_rows_release() in any case. */
 mk_must_check int clusters_objects_compile(const struct mk_clusters_objects *objects,
 					   const struct mk_own_family *own,
+					   const struct probes_known *known,
 					   struct mk_clusters_rows *rows, struct mk_error *err);
 
 /* What became of each peer, both families together. */

@@ -13,7 +13,8 @@
 #include "base/time.h"
 
 #define ANSWERS_MAX 8192 /* per second and family: twice as many as there are probes */
-_Static_assert(ANSWERS_MAX >= 2 * MK_CLUSTERS * MK_PROBES_NODES, "all answers are read");
+_Static_assert(ANSWERS_MAX >= MK_CLUSTERS * MK_PROBES_NODES + 2 * MK_PROBES_TRIED,
+	       "all answers are read");
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
@@ -21,10 +22,12 @@ _Static_assert(ANSWERS_MAX >= 2 * MK_CLUSTERS * MK_PROBES_NODES, "all answers ar
 static int open_socket(sa_family_t family)
 {
 	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	const int on = 1;
+	const int on = 1, room_bytes = ANSWERS_MAX * 1024;
 
 	if (fd < 0)
 		return -1;
+	/* the default holds some 270 answers */
+	(void)!setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room_bytes, sizeof(room_bytes));
 	if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)) == 0)
 		return fd;
 	close(fd);
@@ -136,6 +139,33 @@ unsigned int probes_turn(struct clusters_probes *probes)
 	return news;
 }
 
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+/* The same node in the family that gets probes, or NULL. */
+static const struct mk_clusters_target *find_first(const struct mk_clusters_rows *rows,
+						   const struct mk_clusters_target *target)
+{
+	for (size_t i = 0; rows && i < rows->target_count; i++)
+		if (rows->targets[i].peer == target->peer &&
+		    strcmp(rows->targets[i].node, target->node) == 0)
+			return &rows->targets[i];
+	return NULL;
+}
+
+/* Both families of a node have one path: their carriers have the same addresses. */
+bool probes_find_direct(const void *ctx, const struct mk_clusters_target *target,
+			const struct mk_cluster_node_key *key)
+{
+	const struct probes_known *known = ctx;
+	const struct mk_clusters_target *first = find_first(known->first, target);
+
+	if (first)
+		return first->is_direct;
+	if (known->probes)
+		return mk_probes_is_direct(known->probes->state, &target->ip);
+	return known->sync && mk_clusters_sync_sends_to(known->sync, key);
+}
+
 /* ---- peers ----------------------------------------------------------------------------------- */
 
 static int start(struct clusters_probes **probes, struct mk_error *err)
@@ -158,34 +188,48 @@ static int start(struct clusters_probes **probes, struct mk_error *err)
 	return mk_error_errno(err, ENOMEM, "probes");
 }
 
+struct targets {
+	struct mk_ip *ips;
+	bool *direct;
+};
+
 /* Add the targets of peer @index, which are at *@next in @rows, and return how many. */
 static size_t add_targets(const struct mk_clusters_rows *rows, size_t index, size_t *next,
-			  struct mk_ip *ips)
+			  struct targets *into)
 {
 	size_t count = 0;
 
-	for (; rows && *next < rows->target_count && rows->targets[*next].peer <= index; ++*next)
-		ips[count++] = rows->targets[*next].ip;
+	for (; rows && *next < rows->target_count && rows->targets[*next].peer <= index; ++*next) {
+		into->ips[count] = rows->targets[*next].ip;
+		into->direct[count++] = rows->targets[*next].is_direct;
+	}
 	return count;
 }
 
 /* The nodes of the first family that has some. */
 static void fill(struct mk_probes_peer *peers, const struct clusters_result *result,
-		 struct mk_ip *ips)
+		 struct targets to)
 {
 	size_t next[MK_FAMILIES] = { 0 };
 
 	for (size_t i = 0; i < result->objects->count; i++) {
-		peers[i] = (struct mk_probes_peer){ .name = result->objects->of[i]->name,
-						    .via = result->objects->of[i]->via,
-						    .nodes = ips };
+		const struct mk_clusters_peer *of = &result->objects->peers[0][i];
+		bool own_way = !of->via || of->path == MK_CLUSTERS_PATH_DIRECT;
+
+		peers[i] = (struct mk_probes_peer){ .name = of->name,
+						    .via = own_way ? NULL : of->via,
+						    .nodes = to.ips,
+						    .tries = !own_way && of->path,
+						    .direct = to.direct };
 		for (size_t j = 0; j < MK_FAMILIES; j++) {
 			size_t had = peers[i].node_count;
-			size_t count = add_targets(result->rows[j], i, &next[j], ips + had);
+			struct targets into = { to.ips + had, to.direct + had };
+			size_t count = add_targets(result->rows[j], i, &next[j], &into);
 
 			peers[i].node_count = had ?: count;
 		}
-		ips += peers[i].node_count;
+		to.ips += peers[i].node_count;
+		to.direct += peers[i].node_count;
 	}
 }
 
@@ -195,14 +239,16 @@ int probes_set(struct clusters_probes **probes, const struct clusters_result *re
 	size_t room = 1, count = result->objects->count;
 	cleanup_free struct mk_probes_peer *peers = calloc(count + 1, sizeof(*peers));
 	cleanup_free struct mk_ip *ips = NULL;
+	cleanup_free bool *direct = NULL;
 	int ret;
 
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		room += result->rows[i] ? result->rows[i]->target_count : 0;
 	ips = calloc(room, sizeof(*ips));
-	if (!peers || !ips)
+	direct = calloc(room, sizeof(*direct));
+	if (!peers || !ips || !direct)
 		return mk_error_errno(err, ENOMEM, "probes of %zu peers", count);
-	fill(peers, result, ips);
+	fill(peers, result, (struct targets){ ips, direct });
 	ret = start(probes, err);
 	return ret ?: mk_probes_set((*probes)->state, peers, count, err);
 }

@@ -7,6 +7,7 @@
 
 #include "agent/clusters/clusters.h"
 #include "agent/clusters/objects.h"
+#include "datapath/clusters/tables.h"
 #include "probes/probes.h"
 
 struct clusters_probes {
@@ -20,6 +21,16 @@ mk_must_check int probes_set(struct clusters_probes **probes, const struct clust
 /* Read the answers of the last second, and send the next probes. A probe that cannot be sent is
  * lost. Returns bits of enum mk_probes_news. */
 unsigned int probes_turn(struct clusters_probes *probes);
+/* What is known of paths beside hubs. */
+struct probes_known {
+	const struct clusters_probes *probes; /* NULL: the agent has just started */
+	const struct mk_clusters_sync *sync; /* then these tables count; NULL: nothing is known */
+	/* Rows of the family that gets probes; NULL: those of this one do. */
+	const struct mk_clusters_rows *first;
+};
+/* mk_clusters_own.is_direct(); @known is a struct probes_known. */
+bool probes_find_direct(const void *known, const struct mk_clusters_target *target,
+			const struct mk_cluster_node_key *key);
 /* Zeros: nothing is known. */
 struct mk_probes_state probes_state(const struct clusters_probes *probes, const char *peer);
 void probes_free(struct clusters_probes *probes);

@@ -48,6 +48,17 @@ size_t clusters_nodes_used(const struct clusters_result *result, size_t peer)
 	return most;
 }
 
+/* Nodes that are reached directly, although there is a hub. */
+static size_t nodes_direct(const struct clusters_result *result, size_t peer)
+{
+	size_t most = 0;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (state_of(result, i, peer) && state_of(result, i, peer)->nodes_direct > most)
+			most = state_of(result, i, peer)->nodes_direct;
+	return most;
+}
+
 static bool has_range(const struct clusters_result *result, size_t family, size_t peer)
 {
 	return result->rows[family] &&
@@ -100,6 +111,7 @@ static json_object *peer_json(const struct clusters_result *result, size_t peer)
 	json_object *json = json_object_new_object(), *reasons = json_object_new_array();
 	const struct mk_cluster_peer *object = result->objects->of[peer];
 	const struct mk_probes_state probes = probes_state(result->probes, object->name);
+	size_t direct = nodes_direct(result, peer);
 	char buf[256];
 	const char *down = down_reason(result, peer, buf);
 
@@ -113,6 +125,8 @@ static json_object *peer_json(const struct clusters_result *result, size_t peer)
 	add_probes(json, &probes);
 	if (object->via)
 		mk_json_add_text(json, "via", object->via);
+	if (object->via && direct)
+		json_object_object_add(json, "direct", json_object_new_int64((int64_t)direct));
 	if (down)
 		json_object_array_add(reasons, json_object_new_string(down));
 	for (size_t i = 0; i < MK_FAMILIES; i++) {

@@ -125,16 +125,29 @@ static void put_state(json_object *object, json_object *entry, bool is_usable)
 		mk_put_text(object, "state", is_usable ? "ok" : "no reason is known");
 }
 
+/* "direct", "hub", or "hub+direct": some nodes are reached directly. */
+static void put_path(json_object *object, json_object *entry)
+{
+	uint64_t direct = number_of(entry, "direct"), nodes = number_of(entry, "nodes");
+	const char *via = text_of(entry, "via");
+	char both[128];
+
+	snprintf(both, sizeof(both), "%s+direct", via ? via : "");
+	mk_put_text(object, "path",
+		    !via || (direct && direct == nodes) ? "direct"
+		    : direct				? both
+							: via);
+}
+
 static json_object *peer_json(const struct all *all, json_object *entry)
 {
 	__u32 number = (__u32)number_of(entry, "number");
 	bool is_usable = json_object_get_boolean(json_object_object_get(entry, "usable"));
 	json_object *object = json_object_new_object();
-	const char *via = text_of(entry, "via");
 
 	mk_put_text(object, "name", text_of(entry, "name"));
 	mk_put_number(object, "number", number);
-	mk_put_text(object, "path", via ? via : "direct");
+	put_path(object, entry);
 	mk_put_number(object, "nodes", number_of(entry, "nodes"));
 	put_probes(object, entry);
 	put_rows(object, all, number);

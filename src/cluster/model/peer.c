@@ -224,6 +224,28 @@ static int check_name(const struct mk_json *tree, const char *name, struct mk_er
 	return tree_wrong(&at, "the clusterName of the peer: " MK_DNS_LABEL, err);
 }
 
+/* By which ways packets get to this peer, and to those that it introduces. */
+static int decode_paths(const struct mk_json *spec, struct mk_cluster_peer *peer,
+			struct mk_error *err)
+{
+	static const char *const accepts[] = { "None", "Transit", "Direct" };
+	static const char *const paths[] = { [MK_PEER_PATH_AS_HUB_SAYS] = "",
+					     [MK_PEER_PATH_HUB] = "Hub",
+					     [MK_PEER_PATH_AUTO] = "Auto",
+					     [MK_PEER_PATH_DIRECT] = "Direct" };
+	size_t accept = 0, path = MK_PEER_PATH_AS_HUB_SAYS;
+	int ret = tree_word(spec, "accept", accepts, MK_ARRAY_SIZE(accepts),
+			    "None, Transit or Direct", &accept, err);
+
+	ret = ret
+		      ?: tree_word(spec, "path", paths, MK_ARRAY_SIZE(paths), "Hub, Auto or Direct",
+				   &path, err);
+	peer->introduces = accept > 0;
+	peer->introduces_direct = accept == 2;
+	peer->path = (enum mk_peer_path)path;
+	return ret;
+}
+
 int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
 			const struct mk_object_id *id, union policy_object *object,
 			struct mk_error *err)
@@ -231,16 +253,15 @@ int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
 	static const char *const accesses[] = { [MK_PEER_ACCESS_EXPORTS] = "Exports",
 						[MK_PEER_ACCESS_PODS] = "Pods",
 						[MK_PEER_ACCESS_NONE] = "None" };
-	static const char *const accepts[] = { "None", "Transit" };
 	struct mk_cluster_peer *peer = &object->cluster_peer;
-	size_t access = MK_PEER_ACCESS_EXPORTS, accept = 0;
+	size_t access = MK_PEER_ACCESS_EXPORTS;
 	struct mk_json spec;
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
 	ret = ret ?: check_name(tree, id->name, err);
 	ret = ret
 		      ?: TREE_KNOWN(&spec, err, "podCidr", "externalCidr", "via", "access", "relay",
-				    "accept", "mtu", "secretName", "limits");
+				    "accept", "path", "mtu", "secretName", "limits");
 	ret = ret ?: tree_created(tree, &peer->created_unix_s, err);
 	ret = ret ?: decode_view(&spec, peer, err);
 	ret = ret ?: decode_assigned(tree, peer, err);
@@ -252,10 +273,7 @@ int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
 	ret = ret ?: tree_bool(&spec, "relay", &peer->relayed, err);
 	ret = ret ?: decode_secret(texts, &spec, peer, err);
 	ret = ret ?: decode_limits(&spec, &peer->limits, err);
-	ret = ret
-		      ?: tree_word(&spec, "accept", accepts, MK_ARRAY_SIZE(accepts),
-				   "None or Transit", &accept, err);
-	peer->introduces = accept > 0;
+	ret = ret ?: decode_paths(&spec, peer, err);
 	peer->access = (enum mk_peer_access)access;
 	return ret ?: decode_mtu(&spec, peer, err);
 }
@@ -298,6 +316,7 @@ bool cluster_peer_equal(const union policy_object *a, const union policy_object 
 	return left->created_unix_s == right->created_unix_s && left->via == right->via &&
 	       left->same_view == right->same_view && left->access == right->access &&
 	       left->relayed == right->relayed && left->introduces == right->introduces &&
+	       left->introduces_direct == right->introduces_direct && left->path == right->path &&
 	       left->mtu_bytes == right->mtu_bytes && left->secret == right->secret &&
 	       memcmp(&left->limits, &right->limits, sizeof(left->limits)) == 0 &&
 	       memcmp(left->assigned, right->assigned, sizeof(left->assigned)) == 0 &&
@@ -631,26 +650,4 @@ void published_service_release(struct mk_texts *texts, union policy_object *obje
 {
 	text_release(texts, object->published_service.cluster);
 	free(object->published_service.externals);
-}
-
-/* ---- exports --------------------------------------------------------------------------------- */
-
-int service_export_decode(struct mk_texts *texts, const struct mk_json *tree,
-			  const struct mk_object_id *id, union policy_object *object,
-			  struct mk_error *err)
-{
-	(void)texts;
-	(void)id;
-	return tree_created(tree, &object->service_export.created_unix_s, err);
-}
-
-bool service_export_equal(const union policy_object *a, const union policy_object *b)
-{
-	return a->service_export.created_unix_s == b->service_export.created_unix_s;
-}
-
-void service_export_release(struct mk_texts *texts, union policy_object *object)
-{
-	(void)texts;
-	(void)object;
 }

@@ -48,6 +48,14 @@ enum mk_peer_access {
 	MK_PEER_ACCESS_NONE,
 };
 
+/* How packets get to a peer that is reached by a hub. */
+enum mk_peer_path {
+	MK_PEER_PATH_AS_HUB_SAYS, /* Auto if the hub's ClusterPeer has accept: Direct, else Hub */
+	MK_PEER_PATH_HUB,
+	MK_PEER_PATH_AUTO, /* directly to each node that answers probes */
+	MK_PEER_PATH_DIRECT,
+};
+
 /* What counts of a peer whose API server the leader reads. */
 struct mk_peer_limits {
 	uint32_t services, endpoints, nodes;
@@ -68,9 +76,11 @@ struct mk_cluster_peer {
 	bool assigned[MK_FAMILIES]; /* the view is of status.podCidr */
 	bool lacks_status; /* the leader has written none, or it is lost */
 	bool same_view; /* podCidr: Same; no views then */
-	enum mk_peer_access access;
+	enum mk_peer_access access : 8;
+	enum mk_peer_path path : 8;
 	bool relayed; /* relay: true */
-	bool introduces; /* accept: Transit */
+	bool introduces; /* accept: Transit or Direct */
+	bool introduces_direct; /* accept: Direct */
 	uint16_t mtu_bytes; /* 0: the overlay's */
 	struct mk_peer_limits limits;
 	struct mk_peer_externals *externals; /* NULL: no view of external addresses */

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cluster/model/object.h"
 #include "cluster/model/peer.h"
+#include "cluster/model/policy_object.h"
 
 #define AFFINITY_DEFAULT_S 10800
 #define AFFINITY_MAX_S	   86400
@@ -600,4 +601,26 @@ int service_cidr_decode(const struct mk_json *tree, struct mk_cidr cidrs[MK_FAMI
 			*known = mk_cidr_network(&one);
 	}
 	return ret;
+}
+
+/* ---- exports --------------------------------------------------------------------------------- */
+
+int service_export_decode(struct mk_texts *texts, const struct mk_json *tree,
+			  const struct mk_object_id *id, union policy_object *object,
+			  struct mk_error *err)
+{
+	(void)texts;
+	(void)id;
+	return tree_created(tree, &object->service_export.created_unix_s, err);
+}
+
+bool service_export_equal(const union policy_object *a, const union policy_object *b)
+{
+	return a->service_export.created_unix_s == b->service_export.created_unix_s;
+}
+
+void service_export_release(struct mk_texts *texts, union policy_object *object)
+{
+	(void)texts;
+	(void)object;
 }

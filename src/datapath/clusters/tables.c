@@ -260,7 +260,7 @@ static bool is_unwanted(const struct applying *apply, int set, const struct entr
 	return !find(&apply->wanted[set], entry);
 }
 
-/* Are the networks or the way of a cluster others than those of its row? */
+/* Are the networks of a cluster others than those of its row? Another way is written over it. */
 static bool is_another(const struct applying *apply, int set, const struct entry *entry)
 {
 	const struct entry *found = find(&apply->wanted[set], entry);
@@ -270,7 +270,7 @@ static bool is_another(const struct applying *apply, int set, const struct entry
 		return true;
 	memcpy(&now, entry->value, sizeof(now));
 	memcpy(&then, found->value, sizeof(then));
-	return memcmp(&now, &then, offsetof(struct mk_cluster, hop_count)) != 0;
+	return memcmp(&now, &then, offsetof(struct mk_cluster, via)) != 0;
 }
 
 static int delete_if(const struct applying *apply, int set, is_gone_fn *is_gone)
@@ -413,6 +413,20 @@ int mk_clusters_sync_audit(struct mk_clusters_sync *sync, struct mk_error *err)
 	memcpy(sync->sets, now, sizeof(now));
 	sync->is_known = true;
 	return changes;
+}
+
+bool mk_clusters_sync_sends_to(const struct mk_clusters_sync *sync,
+			       const struct mk_cluster_node_key *key)
+{
+	struct entry entry = { 0 };
+	const struct entry *found;
+	uint32_t hop = MK_CLUSTER_HOP_TRIAL;
+
+	memcpy(entry.key, key, sizeof(*key));
+	found = find(&sync->sets[NODES], &entry);
+	if (found)
+		memcpy(&hop, found->value, sizeof(hop));
+	return !(hop & MK_CLUSTER_HOP_TRIAL);
 }
 
 int mk_clusters_sync_counters(const struct mk_clusters_sync *sync, uint32_t number,

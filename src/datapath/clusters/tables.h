@@ -2,9 +2,10 @@
 /* src/datapath/clusters/tables.h - bring the tables of other clusters of one family to the rows
  * that src/clusters computes. Only the difference is written.
  *
- * Order of writes: a cluster that is gone or whose networks or way change loses its row first. Then
+ * Order of writes: a cluster that is gone or whose networks change loses its row first. Then
  * come counters, nodes, carriers and rows, and last the removal of nodes and counters. So a kill
- * after any write leaves no row with another cluster's nodes. Programs translate an address only
+ * after any write leaves no row with another cluster's nodes, and a change of the way loses no
+ * packet. Programs translate an address only
  * if it is in the row's view, so a route that names another row is harmless.
  *
  * The caller writes routes (MK_ROUTE_CLUSTER) and FDB entries: both before the rows are applied, if
@@ -54,6 +55,10 @@ mk_must_check int mk_clusters_sync_exports(struct mk_clusters_sync *sync,
 /* Read all tables again. Returns how many entries other processes have removed or changed: the next
  * apply restores them. */
 mk_must_check int mk_clusters_sync_audit(struct mk_clusters_sync *sync, struct mk_error *err);
+
+/* Do packets go to the node with the row @key, as last read or written, and not only probes? */
+bool mk_clusters_sync_sends_to(const struct mk_clusters_sync *sync,
+			       const struct mk_cluster_node_key *key);
 
 /* Read the counters of a cluster, all CPUs together. Zeros: it has none. */
 mk_must_check int mk_clusters_sync_counters(const struct mk_clusters_sync *sync, uint32_t number,

@@ -100,3 +100,26 @@ probes_show() { [[ $(of "$1" on "$2" "$MK_BIN" peers "$3" -o json | jq -r '.[0] 
 
 # dropped CLUSTER NODE REASON
 dropped() { of "$1" drop_count "$2" "$3"; }
+
+# ---- load that both branches have begun (load.sh)
+
+nothing_broke()
+{
+	local name
+	of west end_all "$LOAD"
+	of east end_all "$LOAD"
+	wait_for 10 have_ended datagrams "$TMP"/load.*
+	for name in west east; do
+		cat "$TMP/load.$name"
+		expect_eq "broken connections of $name" 0 "$(grep -c ^broken "$TMP/load.$name")"
+		expect_match "exchanges of $name" "exchanges [1-9]" "$(tail -n 2 "$TMP/load.$name")"
+	done
+}
+
+nothing_was_lost()
+{
+	local name
+	for name in west east; do
+		expect_eq "lost datagrams of $name" 0 "$(grep -c ^lost "$TMP/load.$name")"
+	done
+}
