@@ -177,10 +177,15 @@ static bool is_to_prune(const struct mk_family *family)
 
 FAMILY_ROW(prune_families, is_to_prune, prune(agent, family, side, err))
 
+/* Imports are Services, too, and come with the lists of other clusters. */
 static int step_prune(struct mk_agent *agent, struct mk_error *err)
 {
-	int ret = prune_families(agent, err);
+	const struct mk_core *core = &agent->core;
+	int ret;
 
+	if (core->config.cluster_name[0] && !mk_source_peers_listed(core->source))
+		return 0;
+	ret = prune_families(agent, err);
 	return ret > 0 ? MK_AGAIN : ret;
 }
 

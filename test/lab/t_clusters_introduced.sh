@@ -271,9 +271,11 @@ hub_is_away()
 {
 	sever_hub
 	all_hubs_are_down true
-	of west lab agent kill node1
-	of west lab agent start node1
-	path_is direct
+	for _ in 1 2 3 4; do
+		of west lab agent kill node1
+		of west lab agent start node1
+		path_is direct
+	done
 	answers west a east
 	answers east b west
 	mend

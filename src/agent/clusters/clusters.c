@@ -255,7 +255,6 @@ static int compute(struct mk_node_clusters *clusters, struct mk_error *err)
 	ret = ret ?: compile(clusters, &objects, err);
 	ret = ret ?: set_probes(clusters, &objects, err);
 	if (ret == 0) {
-		say(clusters, &objects);
 		mk_own_node_know_cluster_routes(node);
 		clusters->known = clusters->settled = true;
 		clusters->computed++;
@@ -334,6 +333,22 @@ static int write_family(struct mk_node_clusters *clusters, size_t family, struct
 	return ret;
 }
 
+/* Say what is in the tables. If the peers have changed again, the next writing says it. */
+static int say_written(struct mk_node_clusters *clusters, struct mk_error *err)
+{
+	const struct mk_own_node *node = clusters->node;
+	struct mk_clusters_objects objects;
+	int ret;
+
+	if (!is_on(clusters) || !clusters->settled)
+		return 0;
+	ret = mk_clusters_objects_get(node->core->model, node->internal_ip.family, &objects, err);
+	if (ret == 0)
+		say(clusters, &objects);
+	mk_clusters_objects_release(&objects);
+	return ret;
+}
+
 int mk_node_clusters_write(struct mk_node_clusters *clusters, struct mk_error *err)
 {
 	const struct mk_core *core = clusters->node->core;
@@ -349,6 +364,7 @@ int mk_node_clusters_write(struct mk_node_clusters *clusters, struct mk_error *e
 			clusters->loads[i] = core->families[i].loads;
 	}
 	clusters->written = clusters->exports.written = ret == 0;
+	ret = ret ?: say_written(clusters, err);
 	return ret < 0 ? mk_error_wrap(err, "other clusters") : 0;
 }
 
