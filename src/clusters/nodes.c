@@ -203,8 +203,8 @@ static uint8_t host_bits_of(const struct clusters_peer *at)
 			return 0;
 		found = here;
 	}
-	/* Numbers of nodes have to be numbers of hops. */
-	if (found && bits - at->home.prefix_bits - found > 15)
+	/* a node's number leaves room for MK_CLUSTER_BY_INDEX */
+	if (found && bits - at->home.prefix_bits - found > 31)
 		return 0;
 	return (uint8_t)found;
 }
@@ -225,6 +225,25 @@ static int compare_pod_cidrs(const void *left, const void *right)
 	return mk_cidr_compare(&a->pod_cidr, &b->pod_cidr) ?: strcmp(a->name, b->name);
 }
 
+/* Number the nodes by their pod CIDRs. If two have one number, the first one gets it. */
+static void number_nodes(struct clusters_peer *at)
+{
+	const struct clusters_hop *last = NULL;
+	size_t count = at->state->nodes_used;
+
+	qsort(at->hops, count, sizeof(*at->hops), compare_pod_cidrs);
+	at->host_bits = host_bits_of(at);
+	for (size_t i = 0; i < count; i++) {
+		struct clusters_hop *hop = &at->hops[i];
+
+		if (!at->host_bits || !is_in_home(at, hop->node))
+			continue;
+		hop->number = node_number(at, hop->node);
+		hop->is_numbered = !last || hop->number != last->number;
+		last = hop;
+	}
+}
+
 #define NO_HOP UINT32_MAX
 
 /* Returns whether @number was free. */
@@ -236,27 +255,9 @@ static bool take(uint8_t *taken, uint32_t number)
 	return !had;
 }
 
-/* Number the nodes by their pod CIDRs. If two have one number, the first one gets it. */
-static void number_nodes(struct clusters_peer *at)
-{
-	uint8_t taken[MK_CLUSTERS_NODES_MAX / 8] = { 0 };
-	size_t count = at->state->nodes_used;
-
-	qsort(at->hops, count, sizeof(*at->hops), compare_pod_cidrs);
-	at->host_bits = host_bits_of(at);
-	for (size_t i = 0; i < count; i++) {
-		struct clusters_hop *hop = &at->hops[i];
-
-		if (!at->host_bits || !is_in_home(at, hop->node))
-			continue;
-		hop->number = node_number(at, hop->node);
-		hop->is_numbered = take(taken, hop->number);
-	}
-}
-
-/* A node whose pod CIDR has a number gets that number, so its entries stay if others come and go.
- * The other nodes get free numbers from the highest one down. There are as many as nodes. A hub's
- * nodes keep their numbers beside those of the peer. */
+/* A node whose pod CIDR has a number gets that number, or its low bits, as a hop. So its entries
+ * stay if others come and go. The other nodes get free numbers from the highest one down. There are
+ * as many as nodes. A hub's nodes keep their numbers beside those of the peer. */
 static void number_hops(const struct clusters_work *work, struct clusters_peer *at)
 {
 	uint8_t taken[MK_CLUSTERS_NODES_MAX / 8] = { 0 };
@@ -268,9 +269,9 @@ static void number_hops(const struct clusters_work *work, struct clusters_peer *
 		(void)take(taken, at->carrier->hops[i].hop & ~MK_CLUSTERS_HOP_IPV6);
 	for (size_t i = 0; i < count; i++) {
 		const struct clusters_hop *hop = &at->hops[i];
+		uint32_t number = hop->number % MK_CLUSTERS_NODES_MAX;
 
-		at->hops[i].hop =
-			hop->is_numbered && take(taken, hop->number) ? hop->number : NO_HOP;
+		at->hops[i].hop = hop->is_numbered && take(taken, number) ? number : NO_HOP;
 	}
 	for (size_t i = 0; i < count; i++) {
 		while (at->hops[i].hop == NO_HOP)

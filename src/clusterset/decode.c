@@ -279,7 +279,7 @@ void endpoint_release(struct endpoint *endpoint)
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-/* Of equal addresses in one cluster, the one that does not terminate comes first, then the earlier
+/* Equal addresses in one cluster: the one that does not terminate comes first, then the earlier
  * one. */
 struct placed {
 	struct endpoint endpoint;

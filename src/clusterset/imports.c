@@ -334,7 +334,7 @@ static int check_name(const struct arrival *arrival, struct mk_error *err)
 	return 0;
 }
 
-/* What the cluster has published so far, with this object instead of its last version. */
+/* All objects that the cluster has published, with this one instead of its last version. */
 static int check_limits(const struct mk_imports *imports, const struct arrival *arrival,
 			struct mk_error *err)
 {

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/ip.h"
 
-/* Of one cluster; what comes after that is refused. */
+/* Limits of one cluster. Objects beyond them are refused. */
 #define MK_IMPORTS_SERVICES  5000
 #define MK_IMPORTS_ENDPOINTS 50000
 
@@ -48,7 +48,7 @@ void mk_imports_free(struct mk_imports *imports);
 mk_must_check int mk_imports_set_cluster(struct mk_imports *imports,
 					 const struct mk_imports_cluster *cluster,
 					 struct mk_error *err);
-/* What it has published does not count any more. It is kept until it is deleted. */
+/* Its published objects no longer count. They are kept until they are deleted. */
 void mk_imports_remove_cluster(struct mk_imports *imports, const char *name);
 
 /* A PublishedService has come or changed; of this cluster too: apply the parts of mk_publish().

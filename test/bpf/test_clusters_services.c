@@ -132,7 +132,7 @@ START_TEST(test_host_without_session)
 	peers_expect_drop("an echo reply", MK_HOOK_HOST, &in, MK_DROP_PEER_SOURCE);
 	in = frame_make("tcp " HOST ":40000 > 240.7.1.7:80", NULL);
 	fixture_drop_range("240.0.0.0", 8);
-	peers_expect_drop("a view that nobody has", MK_HOOK_HOST, &in, MK_DROP_NO_ROUTE);
+	peers_expect_drop("a view of no peer", MK_HOOK_HOST, &in, MK_DROP_NO_ROUTE);
 	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_young"), 0);
 }
 END_TEST

@@ -399,8 +399,7 @@ check "an import has affinity" affinity
 check "a preferred cluster serves alone: it goes and comes" preference
 check "policies of east see views" policies
 check "agents are dead, and imports go on" agents_are_dead
-# IPv6's nodes of a /48 have too many numbers, so they get no probes.
-[[ $FAMILY == 6 ]] || check "a peer is down: another cluster's endpoints serve alone until it answers again" down_and_up
+check "a peer is down: another cluster's endpoints serve alone until it answers again" down_and_up
 check "tools name imports and peers" tools
 check "what is no pod is reached by external addresses: a host's process, and one outside" external_addresses
 check "without the export, or with access: None, nothing is open" export_goes

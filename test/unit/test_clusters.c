@@ -310,6 +310,25 @@ START_TEST(test_many_numbers)
 
 	peer->home = cidr_of("10.0.0.0/8");
 	add_node("10.244.1.0/26", "192.168.2.11");
+	add_node("10.116.1.0/26", "192.168.2.12");
+	compile();
+	ck_assert_uint_eq(rows.clusters[0].row.host_bits, 6);
+	ck_assert_uint_eq(rows.node_count, 4);
+	ck_assert_uint_eq(rows.nodes[0].key.index, 0x1d004);
+	ck_assert_uint_eq(rows.nodes[0].hop, 0x5004);
+	ck_assert_uint_eq(rows.nodes[1].key.index, 0x3d004);
+	ck_assert_uint_eq(rows.nodes[1].hop, 0x7fff);
+}
+END_TEST
+
+/* The numbers of such nodes would have more than 31 bits. */
+START_TEST(test_too_many_numbers)
+{
+	struct mk_clusters_peer *peer = add_peer("east", 9, "fd40::/24");
+
+	own.family = AF_INET6;
+	peer->home = cidr_of("fd00::/24");
+	add_node("fd00:0:1:1::/64", "192.168.2.11");
 	compile();
 	ck_assert_uint_eq(rows.clusters[0].row.host_bits, 0);
 	ck_assert_uint_eq(rows.node_count, 1);
@@ -598,7 +617,7 @@ START_TEST(test_path_hub)
 }
 END_TEST
 
-/* What a hub shows takes no address from a node that its own cluster has published. */
+/* A hub takes no address from a node that its own cluster has published. */
 START_TEST(test_path_of_another)
 {
 	add_peer("hub", 20, "240.0.0.0/16")->created_unix_s = 10;
@@ -721,6 +740,7 @@ UNIT_SUITE("clusters")
 	tcase_add_test(tcase, test_sizes);
 	tcase_add_test(tcase, test_without_number);
 	tcase_add_test(tcase, test_many_numbers);
+	tcase_add_test(tcase, test_too_many_numbers);
 	tcase_add_test(tcase, test_stable_hops);
 	tcase_add_test(tcase, test_left_out);
 	tcase_add_test(tcase, test_too_many_nodes);

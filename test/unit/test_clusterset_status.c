@@ -17,7 +17,7 @@
 	"{'name': 'web', 'namespace': 'shop', 'uid': 'x'}" status "}"
 #define CONDITIONS(list) ", 'status': {'conditions': [" list "]}"
 
-/* What is in the text of @tree, which is put. */
+/* Each of @want is in the text of @tree, and @lack is not. Releases @tree. */
 static void expect(json_object *tree, const char *const *want, const char *lack)
 {
 	cleanup_free char *text = NULL;

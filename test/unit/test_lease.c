@@ -234,7 +234,7 @@ static const struct {
 } durations[] = { { 15, 15000 }, { 2, 2000 },	{ 30, 30000 },
 		  { 0, 15000 },	 { -7, 15000 }, { 100000000, 15000 } };
 
-/* What the Lease says of times does not count: other clocks differ. */
+/* Times in the Lease do not count: other clocks differ. */
 START_TEST(test_expired)
 {
 	write_other("other", durations[_i].said_s);
