@@ -591,6 +591,21 @@ START_TEST(test_externals_closed)
 }
 END_TEST
 
+/* An error about a packet that this cluster cannot have sent. */
+START_TEST(test_error_closed)
+{
+	static const struct frame_options options = ANSWERS;
+	struct frame quoted = frame_make("tcp 247.255.0.5:80 > " THERE ":40000", &options), in;
+
+	start_externals();
+	in = frame_make(
+		"icmp " THERE " > 247.255.0.5",
+		&(struct frame_options){ .icmp_type = 3, .icmp_code = 1, .quote = &quoted });
+	peers_mark(&in, PEER_NORTH, FIXTURE_CLUSTER);
+	peers_expect_drop("about another port", MK_HOOK_CLUSTER, &in, MK_DROP_PEER_DENIED);
+}
+END_TEST
+
 /* A pod here asks a target of north, and an error about it comes from a node of north. */
 START_TEST(test_external_of_peer)
 {
@@ -681,6 +696,7 @@ BPF_SUITE("Services of other clusters")
 	tcase = bpf_case_after(suite, "external addresses", fixture_clusters, NULL);
 	tcase_add_loop_test(tcase, test_externals, 0, ROWS(external_rows));
 	tcase_add_loop_test(tcase, test_externals_closed, 0, ROWS(closed_rows));
+	tcase_add_test(tcase, test_error_closed);
 	tcase_add_test(tcase, test_external_of_peer);
 	tcase_add_test(tcase, test_error_from_outside);
 	tcase_add_test(tcase, test_external_in_transit);

@@ -22,10 +22,11 @@ static unsigned long checks, writes;
 void flows_seed(uint32_t first)
 {
 	const char *chosen = getenv("SEED");
+	int count = unit_steps(CHANGES, &first);
 
 	first_seed = chosen ? (uint32_t)strtoul(chosen, NULL, 10) : first;
 	seed = first_seed ?: 1;
-	change = (struct flows_change){ .what = "" };
+	change = (struct flows_change){ .what = "", .count = count };
 }
 
 uint32_t any_of(uint32_t count)
@@ -138,5 +139,5 @@ void flows_end(void)
 {
 	policy_sync->after_write = NULL;
 	printf("SEED=%u: %d changes, %lu writes, %lu verdicts that may not differ\n", first_seed,
-	       CHANGES, writes, checks);
+	       change.count, writes, checks);
 }

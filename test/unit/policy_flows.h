@@ -21,7 +21,7 @@ struct verdicts {
 };
 /* The change that is being made. */
 extern struct flows_change {
-	int number;
+	int number, count;
 	const char *what; /* for messages */
 	bool skips_itself; /* a pod's flows with itself change with two writes */
 	struct verdicts were, shall_be;
@@ -34,7 +34,8 @@ extern struct flows_change {
 			for (int peer = 0; peer < PEERS; peer++) \
 				for (size_t port = 0; port < FLOW_PORTS; port++)
 
-/* Begin a test; @first is its usual seed. Then draw numbers below @count. */
+/* Begin a test of change.count changes; @first is its usual seed. Then draw numbers below
+ * @count. */
 void flows_seed(uint32_t first);
 uint32_t any_of(uint32_t count);
 

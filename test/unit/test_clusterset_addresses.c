@@ -481,18 +481,22 @@ static void check(struct life *life)
 	}
 }
 
+static void live(unsigned int seed)
+{
+	struct life life = { .imports = imports_with("247.254.0.0/28", NULL), .seed = seed };
+
+	for (int i = 0; i < STEPS; i++) {
+		step(&life);
+		check(&life);
+	}
+	mk_imports_free(life.imports);
+}
+
 START_TEST(test_sequences)
 {
-	for (unsigned int i = 1; i <= SEQUENCES; i++) {
-		struct life life = { .imports = imports_with("247.254.0.0/28", NULL),
-				     .seed = (unsigned int)_i * SEQUENCES + i };
-
-		for (int j = 0; j < STEPS; j++) {
-			step(&life);
-			check(&life);
-		}
-		mk_imports_free(life.imports);
-	}
+	for (unsigned int i = 1; i <= SEQUENCES; i++)
+		if (unit_is_due(i))
+			live((unsigned int)_i * SEQUENCES + i);
 }
 END_TEST
 

@@ -125,6 +125,8 @@ START_TEST(test_every_cut)
 		ck_assert_msg(fx.hash == hash, "%s in pieces of %zu", recordings[_i].name, step);
 	}
 	for (size_t cut = 1; recordings[_i].every_cut && cut < size; cut++) {
+		if (!unit_is_due((unsigned int)cut))
+			continue;
 		feed(recordings[_i].mode, body, size, cut, size);
 		ck_assert_msg(fx.hash == hash, "%s cut at %zu", recordings[_i].name, cut);
 	}

@@ -517,7 +517,7 @@ START_TEST(test_each_write)
 {
 	flows_seed(20262);
 	begin();
-	for (int number = 0; number < CHANGES; number++) {
+	for (int number = 0; number < change.count; number++) {
 		run_change(number);
 		change_something();
 	}

@@ -419,7 +419,7 @@ START_TEST(test_each_write)
 	change_namespace("y");
 	for (uint32_t i = 0; i < PODS; i++)
 		change_pod(i);
-	for (int number = 0; number < CHANGES; number++) {
+	for (int number = 0; number < change.count; number++) {
 		run_change(number);
 		collect();
 		if (!release())

@@ -13,6 +13,29 @@
 static int saved_stderr = -1;
 static FILE *log_file;
 
+#define UNIT_TURNS 4
+
+/* Returns -1 if there are no turns. */
+static int turn(void)
+{
+	const char *text = getenv("MK_UNIT_TURN");
+
+	return text ? (int)(strtoul(text, NULL, 10) % UNIT_TURNS) : -1;
+}
+
+bool unit_is_due(unsigned int i)
+{
+	return turn() < 0 || i % UNIT_TURNS == (unsigned int)turn();
+}
+
+int unit_steps(int count, uint32_t *seed)
+{
+	if (turn() < 0)
+		return count;
+	*seed += (uint32_t)turn();
+	return count / UNIT_TURNS;
+}
+
 void capture_log(void)
 {
 	log_file = tmpfile();

@@ -74,6 +74,13 @@ static inline struct mk_mac mac_of(const char *text)
 	return mac;
 }
 
+/* Is part @i of a long test due in this run? All are. With MK_UNIT_TURN=N in the environment, as in
+ * .ci/run, a quarter of them is, another one for each N. */
+bool unit_is_due(unsigned int i);
+/* So many steps of a long test with one sequence of random numbers: @count, or a quarter. Sets
+ * *@seed, which is then different for each quarter. */
+int unit_steps(int count, uint32_t *seed);
+
 /* Capture the log of the code under test on standard error. */
 void capture_log(void);
 /* End capture_log() and return everything since, up to 8 KiB, valid until the next call. */
