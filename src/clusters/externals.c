@@ -277,6 +277,18 @@ int mk_externals_set(struct mk_externals *externals, const char *owner, const st
 	return 0;
 }
 
+struct mk_externals_use mk_externals_use(const struct mk_externals *externals, int64_t now_s)
+{
+	struct mk_externals_use use = { 0 };
+	const struct mapping *mapping, *next;
+
+	HASH_ITER(by_ip, externals->by_ip, mapping, next) {
+		use.mapped += mapping->owners > 0;
+		use.released += mapping->owners == 0 && !is_free(mapping, now_s);
+	}
+	return use;
+}
+
 void mk_externals_free(struct mk_externals *externals)
 {
 	struct owner *owner, *next_owner;

@@ -33,4 +33,11 @@ mk_must_check int mk_externals_set(struct mk_externals *externals, const char *o
 				   const struct mk_ip *targets, size_t count, int64_t now_s,
 				   struct mk_ip *ips, struct mk_error *err);
 
+struct mk_externals_use {
+	uint64_t mapped, released; /* addresses with an owner; without one, not free yet */
+};
+
+/* Count the addresses of both families. */
+struct mk_externals_use mk_externals_use(const struct mk_externals *externals, int64_t now_s);
+
 #endif

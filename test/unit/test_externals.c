@@ -93,6 +93,14 @@ START_TEST(test_shared)
 }
 END_TEST
 
+static void check_use(uint64_t mapped, uint64_t released)
+{
+	struct mk_externals_use use = mk_externals_use(externals, now_s);
+
+	ck_assert_uint_eq(use.mapped, mapped);
+	ck_assert_uint_eq(use.released, released);
+}
+
 /* Three addresses: a released one stays unused for an hour, but its target gets it back. */
 START_TEST(test_released)
 {
@@ -108,9 +116,12 @@ START_TEST(test_released)
 	set_as("d", "192.0.2.4", "");
 	now_s += MK_EXTERNALS_UNUSED_S - 1;
 	set_as("d", "192.0.2.4", "");
+	check_use(2, 1);
 	set_as("a", "192.0.2.1", first);
+	check_use(3, 0);
 	forget("a");
 	now_s += MK_EXTERNALS_UNUSED_S;
+	check_use(2, 0);
 	set_as("d", "192.0.2.4", first);
 	set_as("a", "192.0.2.1", "");
 }

@@ -209,6 +209,7 @@ static void fill(void)
 	metrics.leads = 1;
 	metrics.leader_waiting = 78;
 	metrics.leader_failures = 79;
+	metrics.externals = (struct mk_externals_use){ .mapped = 87, .released = 88 };
 	metrics.peer_apis = &peer_api;
 	metrics.peer_api_count = 1;
 	family->tables[0] = (struct mk_table_fill){ "routes", 7, 32768 };
@@ -317,6 +318,8 @@ static const struct {
 	{ MK_METRICS_NODE, "monokube_exported_services 77\n" },
 	{ MK_METRICS_NODE, "monokube_leader 1\n" },
 	{ MK_METRICS_NODE, "monokube_leader_waiting_writes 78\n" },
+	{ MK_METRICS_NODE, "monokube_external_addresses{state=\"mapped\"} 87\n"
+			   "monokube_external_addresses{state=\"released\"} 88\n" },
 	{ MK_METRICS_NODE, "monokube_leader_write_failures_total 79\n" },
 	{ MK_METRICS_NODE, "monokube_peer_api_up{cluster=\"east\"} 1\n" },
 	{ MK_METRICS_NODE,

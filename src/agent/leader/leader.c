@@ -258,6 +258,7 @@ void mk_leader_measure(const struct mk_leader *leader, struct mk_metrics *metric
 	metrics->leader_waiting = mk_lead_waiting(leader->lead);
 	metrics->leader_failures = mk_lead_failures(leader->lead);
 	leader_copies_measure(leader, metrics);
+	leader_externals_measure(leader, metrics);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

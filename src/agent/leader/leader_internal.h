@@ -87,6 +87,7 @@ void leader_export_seen(struct mk_leader *leader, const char *namespace_, const 
 /* A PublishedService of this cluster is known, with external addresses perhaps. All are. */
 void leader_externals_seen(struct mk_leader *leader, json_object *tree);
 void leader_externals_listed(struct mk_leader *leader);
+void leader_externals_measure(const struct mk_leader *leader, struct mk_metrics *metrics);
 /* Peers may have changed: Services whose endpoints are in peers are published again. */
 void leader_exports_peers(struct mk_leader *leader);
 /* The Service has been read. */

@@ -298,6 +298,12 @@ static void read_again(struct mk_leader *leader, bool (*is_due)(const struct lea
 	}
 }
 
+void leader_externals_measure(const struct mk_leader *leader, struct mk_metrics *metrics)
+{
+	if (leader->term)
+		metrics->externals = mk_externals_use(leader->term->externals, now_s());
+}
+
 static bool is_unread(const struct leader_export *of)
 {
 	return !of->is_read;

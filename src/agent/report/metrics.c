@@ -98,6 +98,16 @@ static void log_lines(const void *values, const struct mk_metric *metric, text *
 				    m->log_lines[i]);
 }
 
+static void external_addresses(const void *values, const struct mk_metric *metric, text *out)
+{
+	const struct mk_metrics *m = values;
+
+	mk_exposition_count(out, metric->name, &(struct mk_label){ "state", "mapped" }, 1,
+			    m->externals.mapped);
+	mk_exposition_count(out, metric->name, &(struct mk_label){ "state", "released" }, 1,
+			    m->externals.released);
+}
+
 static void policy_pods(const void *values, const struct mk_metric *metric, text *out)
 {
 	const struct mk_metrics *m = values;
@@ -572,6 +582,7 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_exported_services", "gauge", "", "Services that other clusters may use (ServiceExports).", has_clusters, count, IN(exported_services)),
 	ROW("monokube_leader", "gauge", "", "1: this agent leads, so it publishes exported Services and writes ServiceImports.", has_clusters, count, IN(leads)),
 	ROW("monokube_leader_waiting_writes", "gauge", "", "Objects that this agent, as the leader, still has to write.", has_clusters, count, IN(leader_waiting)),
+	ROW("monokube_external_addresses", "gauge", "state", "Addresses of externalCidr as this agent, the leader, has assigned them; released: not used again for an hour.", has_clusters, external_addresses, 0),
 	ROW("monokube_peer_up", "gauge", "cluster", "1: the nodes of the peer answer this node's probes, or nothing is known yet; 0: the peer is down, and new connections go elsewhere.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, probes.is_down)),
 	ROW("monokube_peer_rtt_seconds", "gauge", "cluster", "Round trip of probes to the peer, the mean of its nodes that answer.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, probes.rtt_us)),
 	ROW("monokube_peer_api_up", "gauge", "cluster", "1: this agent, as the leader, reads the peer's API server; condition Connected of the ClusterPeer says why not.", has_clusters, peer_apis, offsetof(struct mk_metrics_peer_api, is_up)),

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "cluster/model/model.h"
 #include "cluster/watch/reflector.h"
+#include "clusters/externals.h"
 #include "datapath/datapath.h"
 #include "datapath/monitor/drops.h"
 #include "datapath/services/counters.h"
@@ -153,6 +154,7 @@ struct mk_metrics {
 	uint64_t imported_services, imported_endpoints, exported_services;
 	uint64_t leads; /* 1: this agent writes for all */
 	uint64_t leader_waiting, leader_failures; /* objects to write, failed writes */
+	struct mk_externals_use externals; /* of the leader */
 	struct mk_metrics_peer_api *peer_apis; /* that the leader reads */
 	size_t peer_api_count;
 
