@@ -14,9 +14,8 @@
 #include "clusterset/publish.h"
 #include "clusterset/store.h"
 
-#define NS_PER_S      1000000000
-#define OBJECT_CHARS  256
-#define OWN_NAMESPACE "kube-" /* prefix of namespaces that belong to each cluster alone */
+#define NS_PER_S     1000000000
+#define OBJECT_CHARS 256
 
 static int no_memory(struct mk_error *err)
 {
@@ -99,7 +98,9 @@ static bool is_same_text(const char *a, const char *b)
 
 static bool is_as(const struct cluster *known, const struct mk_imports_cluster *cluster)
 {
-	return known->opens_pods == cluster->opens_pods &&
+	return is_same_text(known->via, cluster->via) &&
+	       is_same_text(known->namespaces, cluster->namespaces) &&
+	       known->opens_pods == cluster->opens_pods &&
 	       mk_cidrs_equal(known->home, MK_FAMILIES, cluster->home, MK_FAMILIES) &&
 	       mk_cidrs_equal(known->view, MK_FAMILIES, cluster->view, MK_FAMILIES) &&
 	       mk_cidrs_equal(known->external_home, MK_FAMILIES, cluster->external_home,
@@ -108,21 +109,29 @@ static bool is_as(const struct cluster *known, const struct mk_imports_cluster *
 			      MK_FAMILIES);
 }
 
+static int set_text(char **text, const char *to)
+{
+	char *copy = to ? strdup(to) : NULL;
+
+	if (to && !copy)
+		return -ENOMEM;
+	free(*text);
+	*text = copy;
+	return 0;
+}
+
 int mk_imports_set_cluster(struct mk_imports *imports, const struct mk_imports_cluster *cluster,
 			   struct mk_error *err)
 {
 	struct cluster *known = cluster_get(imports, cluster->name);
-	char *via;
 
 	if (!known)
 		return no_memory(err);
-	if (known->is_set && is_same_text(known->via, cluster->via) && is_as(known, cluster))
+	if (known->is_set && is_as(known, cluster))
 		return 0;
-	via = cluster->via ? strdup(cluster->via) : NULL;
-	if (cluster->via && !via)
+	if (set_text(&known->via, cluster->via) < 0 ||
+	    set_text(&known->namespaces, cluster->namespaces) < 0)
 		return no_memory(err);
-	free(known->via);
-	known->via = via;
 	known->is_set = true;
 	memcpy(known->home, cluster->home, sizeof(known->home));
 	memcpy(known->view, cluster->view, sizeof(known->view));
@@ -325,12 +334,6 @@ static int check_name(const struct arrival *arrival, struct mk_error *err)
 			err, EINVAL,
 			"metadata.name is '%.253s', expected '%s': cluster, namespace, name, and the part if it is not 0",
 			arrival->object, expected);
-	if (!arrival->is_own &&
-	    strncmp(content->namespace_, OWN_NAMESPACE, strlen(OWN_NAMESPACE)) == 0)
-		return mk_error_set(
-			err, EINVAL,
-			"spec.namespace is '%s': Services of namespaces kube-* are not imported",
-			content->namespace_);
 	return 0;
 }
 

@@ -36,6 +36,8 @@ struct mk_imports_cluster {
 	struct mk_cidr view[MK_FAMILIES];
 	/* The same for its external addresses, of this cluster too. */
 	struct mk_cidr external_home[MK_FAMILIES], external_view[MK_FAMILIES];
+	/* ",a,b,": namespaces whose Services count. "*" stands for all but kube-*. NULL: ",*,". */
+	const char *namespaces;
 	/* access: Pods. Pods of this cluster may be endpoints of its Services. */
 	bool opens_pods;
 };

@@ -45,9 +45,28 @@ static bool is_of_its_path(const struct source *source)
 	return true;
 }
 
-static bool counts(const struct source *source)
+/* Prefix of namespaces that belong to each cluster alone. */
+#define OWN_NAMESPACE "kube-"
+
+/* Is the namespace among importNamespaces of the peer? */
+static bool is_imported(const struct source *source)
 {
-	return source->used_count > 0 && source->cluster->is_set && is_of_its_path(source);
+	const char *namespaces = source->cluster->namespaces ?: ",*,";
+	const char *name = source->service->namespace_;
+	char item[MK_IMPORTS_NAME_SIZE + 2];
+
+	snprintf(item, sizeof(item), ",%s,", name);
+	return strstr(namespaces, item) ||
+	       (strstr(namespaces, ",*,") &&
+		strncmp(name, OWN_NAMESPACE, strlen(OWN_NAMESPACE)) != 0);
+}
+
+static bool counts(const struct work *work, const struct source *source)
+{
+	bool is_own = strcmp(source->cluster->name, work->imports->own_cluster) == 0;
+
+	return source->used_count > 0 && source->cluster->is_set && is_of_its_path(source) &&
+	       (is_own || is_imported(source));
 }
 
 static int compare_age(const void *left, const void *right)
@@ -72,7 +91,7 @@ static int collect(struct work *work)
 	if (!work->sources)
 		return -ENOMEM;
 	for (source = work->service->sources; source; source = source->next) {
-		if (!counts(source))
+		if (!counts(work, source))
 			continue;
 		work->sources[work->count++] = source;
 		for (size_t i = 0; i < source->used_count; i++)

@@ -93,6 +93,7 @@ static void cluster_free(struct cluster *cluster)
 {
 	free(cluster->name);
 	free(cluster->via);
+	free(cluster->namespaces);
 	free(cluster);
 }
 

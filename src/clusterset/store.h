@@ -11,6 +11,7 @@ struct cluster {
 	struct mk_index_link link; /* by name */
 	char *name;
 	char *via; /* NULL: none */
+	char *namespaces; /* as in struct mk_imports_cluster */
 	bool is_set; /* mk_imports_set_cluster(): its Services count */
 	struct mk_cidr home[MK_FAMILIES], view[MK_FAMILIES];
 	struct mk_cidr external_home[MK_FAMILIES], external_view[MK_FAMILIES];

@@ -654,9 +654,6 @@ START_TEST(test_wrong_metadata)
 	check_metadata(META("east.shop.web", "monokube-peers", "east",
 			    SHOP_WEB ", 'part': 1, 'parts': 2"),
 		       "expected 'east.shop.web.1'");
-	check_metadata(META("east.kube-system.web", "monokube-peers", "east",
-			    "'namespace': 'kube-system', 'name': 'web'"),
-		       "Services of namespaces kube-* are not imported");
 	check_metadata(META("east.shop.web", "monokube-peers", "east", "'name': 'web'"),
 		       "spec: namespace is missing");
 	check_metadata(META("east.shop.web", "monokube-peers", "east",
@@ -921,6 +918,68 @@ START_TEST(test_shown_by_a_hub)
 }
 END_TEST
 
+/* importNamespaces of the ClusterPeer. NULL: all but kube-*. */
+static const struct {
+	const char *namespaces;
+	const char *imported; /* of "shop kube-dns" */
+} choices[] = {
+	{ NULL, "shop" },
+	{ ",*,", "shop" },
+	{ ",shop,", "shop" },
+	{ ",shops,sho,", "" },
+	{ ",kube-dns,", "kube-dns" },
+	{ ",*,kube-dns,", "shop kube-dns" },
+	{ ",*,kube-,", "shop" },
+	{ ",", "" },
+};
+
+static bool is_imported(struct mk_imports *imports, const char *namespace_)
+{
+	cleanup_free char *text = merged_text(imports, namespace_, "web");
+
+	return strncmp(text, "imported", strlen("imported")) == 0;
+}
+
+START_TEST(test_import_namespaces)
+{
+	struct mk_imports *imports = imports_of_west();
+	struct mk_imports_cluster east = { .name = "east" };
+	struct mk_error err;
+
+	east.home[0] = cidr_of("10.244.0.0/16");
+	east.view[0] = cidr_of("240.0.0.0/16");
+	apply_named(imports, "east", "shop", "web", WEB SLICES(EP("10.244.1.2")));
+	apply_named(imports, "east", "kube-dns", "web", WEB SLICES(EP("10.244.1.2")));
+	for (size_t i = 0; i < MK_ARRAY_SIZE(choices); i++) {
+		(void)waiting(imports);
+		east.namespaces = choices[i].namespaces;
+		ck_ok(mk_imports_set_cluster(imports, &east, &err));
+		ck_assert_uint_eq(waiting(imports), 2);
+		ck_assert_msg(is_imported(imports, "shop") == (choices[i].imported[0] == 's'),
+			      "shop with '%s'", east.namespaces ?: "(none)");
+		ck_assert_msg(is_imported(imports, "kube-dns") ==
+				      (strstr(choices[i].imported, "kube-dns") != NULL),
+			      "kube-dns with '%s'", east.namespaces ?: "(none)");
+	}
+	mk_imports_free(imports);
+}
+END_TEST
+
+/* What this cluster itself exports counts, whatever peers may publish. */
+START_TEST(test_import_namespaces_of_peers)
+{
+	struct mk_imports *imports = imports_of_west();
+	struct mk_imports_cluster west = { .name = "west", .namespaces = "," };
+	struct mk_error err;
+
+	west.home[0] = west.view[0] = cidr_of("10.244.0.0/16");
+	ck_ok(mk_imports_set_cluster(imports, &west, &err));
+	apply_named(imports, "west", "shop", "web", WEB SLICES(EP("10.244.1.2")));
+	ck_assert(is_imported(imports, "shop"));
+	mk_imports_free(imports);
+}
+END_TEST
+
 START_TEST(test_clusters_come_and_go)
 {
 	struct mk_imports *imports = imports_of_west();
@@ -1111,6 +1170,8 @@ UNIT_SUITE("imports")
 	tcase_add_test(store, test_part_goes);
 	tcase_add_test(store, test_slice_in_two_parts);
 	tcase_add_test(store, test_which_wait);
+	tcase_add_test(store, test_import_namespaces);
+	tcase_add_test(store, test_import_namespaces_of_peers);
 	tcase_add_test(store, test_clusters_come_and_go);
 	tcase_add_test(store, test_externals);
 	tcase_add_test(store, test_pods_here);

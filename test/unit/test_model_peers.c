@@ -85,6 +85,8 @@ static void visit_peer(void *ctx, const struct mk_cluster_peer *peer)
 		mk_line_add(ctx, " mtu:%u", peer->mtu_bytes);
 	if (peer->secret)
 		mk_line_add(ctx, " secret:%s", peer->secret);
+	if (peer->import_namespaces)
+		mk_line_add(ctx, " imports:%s", peer->import_namespaces);
 	if (peer->limits.services != MK_PEER_LIMIT_SERVICES ||
 	    peer->limits.nodes != MK_PEER_LIMIT_NODES ||
 	    peer->limits.endpoints != MK_PEER_LIMIT_ENDPOINTS)
@@ -141,6 +143,10 @@ static const struct {
 	{ "a peer without a Secret", PEER("'secretName': ''"), "peer east" },
 	{ "a peer with limits", PEER("'limits': {'services': 0, 'endpoints': 7, 'nodes': 32768}"),
 	  "peer east limits:0/7/32768" },
+	{ "a peer with namespaces", PEER("'importNamespaces': ['shop', 'kube-dns', '*']"),
+	  "peer east imports:,shop,kube-dns,*," },
+	{ "a peer with all namespaces", PEER("'importNamespaces': ['*']"), "peer east" },
+	{ "a peer without namespaces", PEER("'importNamespaces': []"), "peer east imports:," },
 	{ "a peer with one limit", PEER("'limits': {'nodes': 1}"),
 	  "peer east limits:5000/50000/1" },
 	{ "a hub that introduces clusters", PEER("'accept': 'Transit'"), "peer east introduces" },
@@ -243,9 +249,12 @@ static const struct {
 				 "clusterName of the peer: lower case letters" },
 	{ PEER("'secret': 'x'"),
 	  "spec.secret: value \"x\", expected no such field; known are "
-	  "podCidr, externalCidr, via, access, relay, accept, path, mtu, secretName, limits" },
+	  "podCidr, externalCidr, via, access, relay, accept, path, mtu, secretName, limits, importNamespaces" },
 	{ PEER("'secretName': 'a/b'"), "spec.secretName: value \"a/b\", expected the name of a" },
 	{ PEER("'secretName': 'Peer'"), "spec.secretName: value \"Peer\", expected the name of" },
+	{ PEER("'importNamespaces': 'shop'"), "spec.importNamespaces: value" },
+	{ PEER("'importNamespaces': ['shop', 'a.b']"),
+	  "spec.importNamespaces[1]: value \"a.b\", expected '*' or the name of a namespace" },
 	{ PEER("'limits': {'services': 5001}"), "spec.limits.services: value 5001, expected" },
 	{ PEER("'limits': {'nodes': -1}"), "spec.limits.nodes: value -1, expected" },
 	{ PEER("'limits': {'pods': 1}"), "spec.limits.pods: value 1, expected no such field" },

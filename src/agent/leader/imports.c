@@ -102,6 +102,7 @@ bool leader_cluster_of(const struct mk_leader *leader, const struct mk_cluster_p
 
 	*cluster = (struct mk_imports_cluster){ .name = peer->name,
 						.via = peer->via,
+						.namespaces = peer->import_namespaces,
 						.opens_pods = peer->access == MK_PEER_ACCESS_PODS };
 
 	if (published && !mk_published_counts(published->relayed_by, peer))

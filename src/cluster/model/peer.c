@@ -183,13 +183,13 @@ static int decode_secret(struct mk_texts *texts, const struct mk_json *spec,
 	return peer->secret ? 0 : mk_error_errno(err, ENOMEM, "name of a Secret");
 }
 
-static int decode_limit(const struct mk_json *limits, const char *key, int64_t max, uint32_t *limit,
+static int decode_limit(const struct mk_json *limits, const char *key, int64_t max, uint16_t *limit,
 			struct mk_error *err)
 {
 	int64_t number = *limit;
 	int ret = tree_number(limits, key, 0, max, &number, err);
 
-	*limit = (uint32_t)number;
+	*limit = (uint16_t)number;
 	return ret;
 }
 
@@ -209,6 +209,45 @@ static int decode_limits(const struct mk_json *spec, struct mk_peer_limits *limi
 		      ?: decode_limit(&at, "endpoints", MK_PEER_LIMIT_ENDPOINTS, &limits->endpoints,
 				      err);
 	return ret ?: decode_limit(&at, "nodes", LIMIT_NODES_MAX, &limits->nodes, err);
+}
+
+#define NAMESPACES_MAX 256
+
+/* Append ",NAMESPACE" of each item to @text. */
+static int join_namespaces(const struct mk_json *list, char *text, size_t size,
+			   struct mk_error *err)
+{
+	size_t length = 0;
+	struct mk_json at;
+	int ret = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; ret == 0 && i < tree_length(list); i++) {
+		ret = tree_item(list, i, json_type_string, &at, err);
+		if (ret == 0 && strcmp(mk_json_string(&at), "*") != 0 &&
+		    !mk_is_dns_label(mk_json_string(&at)))
+			ret = tree_wrong(&at, "'*' or the name of a namespace: " MK_DNS_LABEL, err);
+		if (ret == 0)
+			length += (size_t)snprintf(text + length, size - length, ",%s",
+						   mk_json_string(&at));
+	}
+	return ret;
+}
+
+static int decode_namespaces(struct mk_texts *texts, const struct mk_json *spec,
+			     struct mk_cluster_peer *peer, struct mk_error *err)
+{
+	char text[NAMESPACES_MAX * 64 + 2]; /* a comma and a DNS label each */
+	struct mk_json list;
+	int ret = tree_list(spec, "importNamespaces", NAMESPACES_MAX, &list, err);
+
+	if (ret == 0)
+		ret = join_namespaces(&list, text, sizeof(text) - 1, err);
+	if (ret < 0 || !list.value || strcmp(text, ",*") == 0)
+		return ret;
+	strcat(text, ",");
+	peer->import_namespaces = text_share(texts, text);
+	return peer->import_namespaces ? 0 : mk_error_errno(err, ENOMEM, "importNamespaces");
 }
 
 /* The name of a ClusterPeer is the clusterName of the peer. */
@@ -261,7 +300,8 @@ int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
 	ret = ret ?: check_name(tree, id->name, err);
 	ret = ret
 		      ?: TREE_KNOWN(&spec, err, "podCidr", "externalCidr", "via", "access", "relay",
-				    "accept", "path", "mtu", "secretName", "limits");
+				    "accept", "path", "mtu", "secretName", "limits",
+				    "importNamespaces");
 	ret = ret ?: tree_created(tree, &peer->created_unix_s, err);
 	ret = ret ?: decode_view(&spec, peer, err);
 	ret = ret ?: decode_assigned(tree, peer, err);
@@ -273,6 +313,7 @@ int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
 	ret = ret ?: tree_bool(&spec, "relay", &peer->relayed, err);
 	ret = ret ?: decode_secret(texts, &spec, peer, err);
 	ret = ret ?: decode_limits(&spec, &peer->limits, err);
+	ret = ret ?: decode_namespaces(texts, &spec, peer, err);
 	ret = ret ?: decode_paths(&spec, peer, err);
 	peer->access = (enum mk_peer_access)access;
 	return ret ?: decode_mtu(&spec, peer, err);
@@ -318,6 +359,7 @@ bool cluster_peer_equal(const union policy_object *a, const union policy_object 
 	       left->relayed == right->relayed && left->introduces == right->introduces &&
 	       left->introduces_direct == right->introduces_direct && left->path == right->path &&
 	       left->mtu_bytes == right->mtu_bytes && left->secret == right->secret &&
+	       left->import_namespaces == right->import_namespaces &&
 	       memcmp(&left->limits, &right->limits, sizeof(left->limits)) == 0 &&
 	       memcmp(left->assigned, right->assigned, sizeof(left->assigned)) == 0 &&
 	       externals_equal(left->externals, right->externals) &&
@@ -328,6 +370,7 @@ void cluster_peer_release(struct mk_texts *texts, union policy_object *object)
 {
 	text_release(texts, object->cluster_peer.via);
 	text_release(texts, object->cluster_peer.secret);
+	text_release(texts, object->cluster_peer.import_namespaces);
 	free(object->cluster_peer.externals);
 }
 

@@ -58,7 +58,7 @@ enum mk_peer_path {
 
 /* What counts of a peer whose API server the leader reads. */
 struct mk_peer_limits {
-	uint32_t services, endpoints, nodes;
+	uint16_t services, endpoints, nodes;
 };
 
 /* Views of a peer's external addresses. */
@@ -74,16 +74,19 @@ struct mk_cluster_peer {
 	int64_t created_unix_s; /* creationTimestamp; 0: none */
 	struct mk_cidr views[MK_FAMILIES]; /* networks, of spec.podCidr or else status.podCidr */
 	bool assigned[MK_FAMILIES]; /* the view is of status.podCidr */
-	bool lacks_status; /* the leader has written none, or it is lost */
-	bool same_view; /* podCidr: Same; no views then */
+	bool lacks_status : 1; /* the leader has written none, or it is lost */
+	bool same_view : 1; /* podCidr: Same; no views then */
 	enum mk_peer_access access : 8;
 	enum mk_peer_path path : 8;
 	bool relayed; /* relay: true */
-	bool introduces; /* accept: Transit or Direct */
-	bool introduces_direct; /* accept: Direct */
+	bool introduces : 1; /* accept: Transit or Direct */
+	bool introduces_direct : 1; /* accept: Direct */
 	uint16_t mtu_bytes; /* 0: the overlay's */
 	struct mk_peer_limits limits;
 	struct mk_peer_externals *externals; /* NULL: no view of external addresses */
+	/* importNamespaces, ",a,b,": whose Services count here; NULL: as ",*,". "*" stands for all
+	 * namespaces but kube-*. */
+	const char *import_namespaces;
 	/* Secret of MK_PEERS_NAMESPACE: how the leader reads the peer's API server. NULL: it does
 	 * not, and objects are carried by hand. */
 	const char *secret;
