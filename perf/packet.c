@@ -9,6 +9,7 @@
  *	MK_PACKET_NODES=N	this many other nodes, and a row of packets to each of them in turn
  *	MK_PACKET_POLICIES=1	both pods are isolated, and may do everything
  *	MK_PACKET_SERVICES=N	this many other Services in the tables, each with two backends
+ *	MK_PACKET_CHAINS=1	and rows of packets into a function and from it
  *	MK_PACKET_CLUSTERS=1	there are other clusters, and rows of packets to and from them */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -31,7 +32,7 @@ enum { PORT_MIN = 49152, PORT_MAX = 53247 }; /* ports of masqueraded traffic */
 static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
 static const char *const local_backend[] = { "10.244.1.3:8080", NULL };
 
-static const struct {
+static const struct packet_row {
 	const char *name;
 	enum mk_hook hook;
 	const char *flow;
@@ -81,6 +82,31 @@ static const struct {
 	  0 },
 	{ "to an external address here", MK_HOOK_CLUSTER, "tcp 10.244.1.7:40000 > 247.255.0.5:5432",
 	  PEER_EAST, FIXTURE_CLUSTER },
+};
+
+/* A chain of one function takes what 10.244.1.2 begins to a pod of this node. */
+#define ASKED	 "tcp 10.244.1.2:40001 > 10.244.1.3:8080"
+#define ANSWERED "tcp 10.244.1.3:8080 > 10.244.1.2:40001"
+static const struct policy_row chained = {
+	"chained",
+	{ "chain 1 1", "function 1 1", "replica 1 bridged", "set e any=all+1 unknown=all+1 *=all+1",
+	  "pod 10.244.1.2 in=open out=e", "pod " ASKED " = into 1 inside 10.244.1.2 " ASKED,
+	  "from 1 outside = passes",
+	  "pod " ANSWERED " synack = into 1 outside 10.244.1.2 " ANSWERED, "from 1 inside = passes",
+	  "pod " ASKED " ack = into 1 inside 10.244.1.2 " ASKED }
+};
+static const struct {
+	const char *port; /* a line that sets the port of the packets */
+	struct packet_row packet;
+} chain_rows[] = {
+	{ NULL, { "pod into a function", MK_HOOK_POD, ASKED, ACK } },
+	{ "from 1 outside " ASKED " ack = passes",
+	  { "  from it to the other pod", MK_HOOK_FUNCTION, ASKED, ACK } },
+	{ NULL, { "  the answer into it", MK_HOOK_POD, ANSWERED, ACK } },
+	{ "from 1 inside " ANSWERED " ack = passes",
+	  { "  from it to the client", MK_HOOK_FUNCTION, ANSWERED, ACK } },
+	{ NULL,
+	  { "  into it, new flow", MK_HOOK_POD, "tcp 10.244.1.2:%u > 10.244.1.3:8080", SYN } },
 };
 
 static void send_one(enum mk_hook hook, const char *flow, uint8_t tcp_flags, struct frame *out)
@@ -193,27 +219,38 @@ static int compare(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-static void measure(int row)
+static void measure(const struct packet_row *row)
 {
 	static uint32_t ns[RUNS];
-	const struct frame_options options = { .tcp_flags = rows[row].tcp_flags,
-					       .payload_bytes = 64 };
-	const char *port = strstr(rows[row].flow, "%u");
+	const struct frame_options options = { .tcp_flags = row->tcp_flags, .payload_bytes = 64 };
+	const char *port = strstr(row->flow, "%u");
 	struct frame in = { 0 };
 	char flow[128];
 
 	for (unsigned i = 0; i < runs; i++) {
 		if (port)
-			snprintf(flow, sizeof(flow), "%.*s%u%s", (int)(port - rows[row].flow),
-				 rows[row].flow, 1024 + i, port + 2);
+			snprintf(flow, sizeof(flow), "%.*s%u%s", (int)(port - row->flow), row->flow,
+				 1024 + i, port + 2);
 		else
-			snprintf(flow, sizeof(flow), "%s", rows[row].flow);
+			snprintf(flow, sizeof(flow), "%s", row->flow);
 		if (i == 0 || port)
 			in = frame_make(flow, &options);
-		ns[i] = fixture_ns_per_packet(rows[row].hook, &in, 1);
+		ns[i] = fixture_ns_per_packet(row->hook, &in, 1);
 	}
 	qsort(ns, runs, sizeof(ns[0]), compare);
-	printf("%-34s %8u %8u\n", rows[row].name, ns[0], ns[runs / 2]);
+	printf("%-34s %8u %8u\n", row->name, ns[0], ns[runs / 2]);
+}
+
+static void measure_chains(void)
+{
+	policy_start();
+	policy_run(&chained);
+	for (int i = 0; i < ROWS(chain_rows); i++) {
+		const struct policy_row port = { "port", { chain_rows[i].port } };
+
+		policy_run(&port);
+		measure(&chain_rows[i].packet);
+	}
 }
 
 static void measure_cluster(int row)
@@ -397,7 +434,7 @@ START_TEST(measure_all)
 		add_other((uint32_t)i);
 	printf("%-34s %8s %8s   ns per packet, %u runs\n", "", "min", "median", runs);
 	for (int row = 0; row < ROWS(rows); row++)
-		measure(row);
+		measure(&rows[row]);
 	if (nodes)
 		measure_nodes();
 	if (getenv("MK_PACKET_CLUSTERS"))
@@ -405,6 +442,8 @@ START_TEST(measure_all)
 	measure_connection();
 	for (int row = 0; row < ROWS(shortages); row++)
 		measure_shortage(row);
+	if (getenv("MK_PACKET_CHAINS"))
+		measure_chains();
 }
 END_TEST
 
