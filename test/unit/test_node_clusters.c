@@ -34,6 +34,11 @@
 		"east.n1") "spec: {node: n1, podCidrs: " \
 			   "[10.244.3.0/24], addresses: [192.168.2.13], port: 4789}\n")
 
+#define NODE2                                            \
+	META("kind: PublishedNode\n" LABELED(            \
+		"east.n2") "spec: {node: n2, podCidrs: " \
+			   "[10.244.4.0/24], addresses: [192.168.2.14], port: 4789}\n")
+
 static struct mk_error err;
 static struct mk_core core;
 static struct mk_datapath datapath;
@@ -631,6 +636,23 @@ START_TEST(test_paths)
 }
 END_TEST
 
+/* An FDB entry stays while the tables may still use it. */
+START_TEST(test_fdb)
+{
+	write_object("node2", NODE2);
+	begin();
+	ck_assert_uint_eq(clusters.fdb_count, 2);
+	ck_assert_int_eq(unlink(CLUSTER "/node2.yaml"), 0);
+	read_change();
+	ck_ok(mk_node_clusters_reconcile(&clusters, &err));
+	ck_assert_uint_eq(clusters.rows[0].fdb_count, 1);
+	ck_assert_uint_eq(clusters.fdb_count, 2);
+	ck_ok(mk_node_clusters_write(&clusters, &err));
+	ck_assert_uint_eq(clusters.fdb_count, 1);
+	ck_assert_uint_eq(clusters.fdb[0].mac.byte[5], 3);
+}
+END_TEST
+
 /* Without accept: Direct, a hub names no nodes. */
 START_TEST(test_nodes_of_a_hub)
 {
@@ -700,6 +722,7 @@ UNIT_SUITE("node: other clusters")
 	tcase_add_test(tcase, test_externals);
 	tcase_add_test(tcase, test_down);
 	tcase_add_test(tcase, test_paths);
+	tcase_add_test(tcase, test_fdb);
 	tcase_add_test(tcase, test_nodes_of_a_hub);
 	tcase_add_test(tcase, test_exports_damage);
 	tcase_add_test(tcase, test_measures);

@@ -31,6 +31,7 @@ void mk_node_clusters_release(struct mk_node_clusters *clusters)
 	}
 	free(clusters->said);
 	probes_free(clusters->probes);
+	free(clusters->fdb);
 }
 
 void mk_node_clusters_changed(struct mk_node_clusters *clusters)
@@ -65,22 +66,55 @@ static int compare_macs(const void *left, const void *right)
 		      &((const struct mk_clusters_fdb *)right)->mac, sizeof(struct mk_mac));
 }
 
-/* The families share the device, but no MAC address. */
-static int set_fdb(struct mk_node_clusters *clusters, struct mk_error *err)
+/* The entries of all rows. The families share the device, but no MAC address. */
+static size_t list_fdb(const struct mk_node_clusters *clusters, struct mk_clusters_fdb *all)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		const struct mk_clusters_rows *rows = &clusters->rows[i];
+
+		if (rows->fdb_count)
+			memcpy(all + count, rows->fdb, rows->fdb_count * sizeof(*all));
+		count += rows->fdb_count;
+	}
+	if (count)
+		qsort(all, count, sizeof(*all), compare_macs);
+	return count;
+}
+
+/* @keeps: let entries stay that the tables may still use. */
+static int set_fdb(struct mk_node_clusters *clusters, bool keeps, struct mk_error *err)
 {
 	const struct mk_clusters_rows *rows = clusters->rows;
-	size_t first = rows[0].fdb_count, count = first + rows[1].fdb_count;
-	cleanup_free struct mk_clusters_fdb *all = calloc(count + 1, sizeof(*all));
+	size_t most = rows[0].fdb_count + rows[1].fdb_count + (keeps ? clusters->fdb_count : 0);
+	struct mk_clusters_fdb *all = calloc(most + 1, sizeof(*all));
+	size_t wanted, count;
 
 	if (!all)
-		return mk_error_errno(err, ENOMEM, "%zu nodes of other clusters", count);
-	if (first)
-		memcpy(all, rows[0].fdb, first * sizeof(*all));
-	if (count > first)
-		memcpy(all + first, rows[1].fdb, rows[1].fdb_count * sizeof(*all));
-	qsort(all, count, sizeof(*all), compare_macs);
+		return mk_error_errno(err, ENOMEM, "%zu nodes of other clusters", most);
+	wanted = count = list_fdb(clusters, all);
+	for (size_t i = 0; keeps && i < clusters->fdb_count; i++)
+		if (!bsearch(&clusters->fdb[i], all, wanted, sizeof(*all), compare_macs))
+			all[count++] = clusters->fdb[i];
+	if (count)
+		qsort(all, count, sizeof(*all), compare_macs);
+	free(clusters->fdb);
+	clusters->fdb = all;
+	clusters->fdb_count = count;
 	clusters->node->core->unsure |= MK_UNSURE_OVERLAY;
 	return mk_overlay_set_clusters(clusters->node->core->overlay, all, count, err);
+}
+
+/* The tables use no other entries now. */
+static int trim_fdb(struct mk_node_clusters *clusters, struct mk_error *err)
+{
+	const struct mk_clusters_rows *rows = clusters->rows;
+
+	if (clusters->fdb_count == rows[0].fdb_count + rows[1].fdb_count)
+		return 0;
+	mk_core_schedule(clusters->node->core, 0);
+	return set_fdb(clusters, false, err);
 }
 
 /* Let the node know the routes to the views. */
@@ -137,7 +171,7 @@ static int compile(struct mk_node_clusters *clusters, const struct mk_clusters_o
 					       &clusters->rows[i], err);
 		ret = ret ?: set_routes(clusters, objects, i, err);
 	}
-	return ret ?: set_fdb(clusters, err);
+	return ret ?: set_fdb(clusters, true, err);
 }
 
 static struct clusters_result result_of(const struct mk_node_clusters *clusters,
@@ -364,6 +398,8 @@ int mk_node_clusters_write(struct mk_node_clusters *clusters, struct mk_error *e
 			clusters->loads[i] = core->families[i].loads;
 	}
 	clusters->written = clusters->exports.written = ret == 0;
+	if (ret == 0 && clusters->settled)
+		ret = trim_fdb(clusters, err);
 	ret = ret ?: say_written(clusters, err);
 	return ret < 0 ? mk_error_wrap(err, "other clusters") : 0;
 }
