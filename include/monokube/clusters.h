@@ -42,8 +42,8 @@ struct mk_cluster {
 	__u32 via;
 	__u32 hop_count; /* entries of map cluster_nodes with MK_CLUSTER_BY_INDEX; 0: no node known */
 	__u16 mtu_bytes; /* of packets to it */
-	/* The low bits of an address behind a node's pod CIDR: 8 for 10.244.1.0/24. 0: its nodes do
-	 * not all have pod CIDRs of one size, or all are reached by a hub. */
+	/* The low bits of an address behind a node's pod CIDR: 8 for 10.244.1.0/24. The fewest, if
+	 * pod CIDRs differ in size. 0: no node is known, or all are reached by a hub. */
 	__u8 host_bits;
 	__u8 flags; /* enum mk_cluster_flags */
 };

@@ -44,12 +44,15 @@ ROW(check_sfc, mk_node_sfc_audit(&agent->sfc, err))
 ROW(describe_sfc, mk_node_sfc_describe(&agent->sfc, err))
 ROW(collect_sfc, mk_node_sfc_collect(&agent->sfc, err))
 ROW(check_clusters, mk_node_clusters_audit(&agent->clusters, err))
-/* The leader writes what probes show. */
+/* Each second, or twice as often. The leader writes what probes show. */
 static int probe_clusters(struct mk_agent *agent, struct mk_error *err)
 {
 	unsigned int shown = agent->clusters.shown;
-	int ret = mk_node_clusters_probe(&agent->clusters, err);
+	int ret;
 
+	if (agent->checks.turn % SECOND && !mk_node_clusters_hurry(&agent->clusters))
+		return 0;
+	ret = mk_node_clusters_probe(&agent->clusters, err);
 	if (agent->clusters.shown != shown)
 		mk_leader_rows_changed(agent->process.leader);
 	return ret;
@@ -173,7 +176,7 @@ static const struct check {
 	{ "the policies' tables", check_policies, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "the chains' tables", check_sfc, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "other clusters' tables", check_clusters, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
-	{ "probes of other clusters", probe_clusters, SECOND, 1, LISTS, NO_REPAIR, 0 },
+	{ "probes of other clusters", probe_clusters, 1, 0, LISTS, NO_REPAIR, 0 },
 	{ "map 'udp_ports'", check_udp_ports, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "map 'sessions'", check_sessions, ROUND, 2, LISTS, NO_REPAIR, 0 },
 	{ "kernel settings", check_sysctls, ROUND, 3, NOTHING, MK_REPAIR_SYSCTL, 0 },

@@ -68,6 +68,7 @@ struct mk_clusters_target {
 	const char *node; /* its name, which belongs to the input */
 	struct mk_ip ip; /* its virtual pod address, in the view */
 	bool is_direct; /* it gets packets, not only probes */
+	bool is_live; /* it gets packets that may go to any node */
 };
 
 struct mk_clusters_own {
@@ -87,6 +88,10 @@ struct mk_clusters_own {
 	 * peer's node would be masqueraded with a node's address. So nodes with another port are
 	 * left out. */
 	uint16_t port;
+	/* Does this node answer probes, as number @hop of cluster @number? Without a pod CIDR its
+	 * address is AF_UNSPEC. NULL: all do. */
+	bool (*is_live)(const void *ctx, const struct mk_clusters_target *target, uint32_t number,
+			uint32_t hop);
 	/* Does this node answer without a hub? Its row has @key. NULL: none does. */
 	bool (*is_direct)(const void *ctx, const struct mk_clusters_target *target,
 			  const struct mk_cluster_node_key *key);

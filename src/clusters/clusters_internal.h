@@ -13,6 +13,7 @@ struct clusters_hop {
 	uint32_t number; /* of its pod CIDR, if @is_numbered */
 	bool is_numbered;
 	bool is_direct; /* it gets packets, not only probes */
+	bool is_live; /* it gets packets that may go to any node */
 };
 
 /* A peer with what is decided about it, in the order in which peers win conflicts. */

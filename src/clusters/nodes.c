@@ -188,7 +188,10 @@ static bool is_in_home(const struct clusters_peer *at, const struct mk_clusters_
 	return at->state->has_view && mk_cidr_covers(&at->home, &node->pod_cidr);
 }
 
-/* Return how many bits of an address a node has to itself; 0: not all nodes have as many. */
+/* Return how many bits of an address a node has to itself: the fewest ones, if pod CIDRs differ in
+ * size. A larger pod CIDR has the number of its first part, which has the virtual pod address, so
+ * that the node gets probes. Packets to its other parts may go to any node. 0: there are no
+ * numbers. */
 static uint8_t host_bits_of(const struct clusters_peer *at)
 {
 	unsigned bits = mk_ip_bits(at->home.ip.family), found = 0;
@@ -199,9 +202,10 @@ static uint8_t host_bits_of(const struct clusters_peer *at)
 
 		if (!is_in_home(at, node))
 			continue;
-		if (here == 0 || (found && found != here))
+		if (here == 0)
 			return 0;
-		found = here;
+		if (!found || here < found)
+			found = here;
 	}
 	/* a node's number leaves room for MK_CLUSTER_BY_INDEX */
 	if (found && bits - at->home.prefix_bits - found > 31)
@@ -295,7 +299,8 @@ static struct mk_clusters_target target_of(const struct clusters_work *work,
 	return (struct mk_clusters_target){ .peer = (size_t)(at->peer - work->input),
 					    .node = hop->node->name,
 					    .ip = mk_ip_of_family(&addr, ip.family),
-					    .is_direct = hop->is_direct };
+					    .is_direct = hop->is_direct,
+					    .is_live = hop->is_live };
 }
 
 static bool gets_packets(const struct clusters_work *work, const struct clusters_peer *at,
@@ -323,6 +328,27 @@ static void choose_direct(const struct clusters_work *work, struct clusters_peer
 	}
 }
 
+/* Those that may be hops for any address: nodes of a peer that is reached by its own nodes. */
+static bool answers(const struct clusters_work *work, const struct clusters_peer *at,
+		    const struct clusters_hop *hop)
+{
+	const struct mk_clusters_own *own = work->own;
+	struct mk_clusters_target target = { .peer = (size_t)(at->peer - work->input),
+					     .node = hop->node->name };
+
+	if (at->carrier != at || !own->is_live)
+		return true;
+	if (hop->is_numbered)
+		target = target_of(work, at, hop);
+	return own->is_live(own->ctx, &target, at->state->number, hop->hop);
+}
+
+static void choose_live(const struct clusters_work *work, struct clusters_peer *at)
+{
+	for (size_t i = 0; i < at->state->nodes_used; i++)
+		at->hops[i].is_live = answers(work, at, &at->hops[i]);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static void add_row(struct mk_clusters_rows *rows, const struct clusters_peer *at, uint32_t index,
@@ -332,6 +358,35 @@ static void add_row(struct mk_clusters_rows *rows, const struct clusters_peer *a
 		.key = { .cluster = at->state->number, .index = index },
 		.hop = hop,
 	};
+}
+
+static uint32_t rank_of(uint32_t hop, uint32_t other)
+{
+	uint32_t rank = (hop * 0x9e3779b1U ^ other) * 0x85ebca6bU;
+
+	rank = (rank ^ rank >> 15) * 0xc2b2ae35U;
+	return rank ^ rank >> 13;
+}
+
+/* The number of the hop that gets what @hop would get as one of all nodes: a live one, chosen by
+ * rendezvous hash. So flows of the other nodes stay where they are. If no node is live, all are
+ * hops: a filter that drops probes must not cut traffic. */
+static uint32_t live_hop(const struct clusters_peer *at, const struct clusters_hop *hop)
+{
+	uint32_t best = hop->hop, most = 0;
+
+	if (hop->is_live)
+		return hop->hop;
+	for (size_t i = 0; i < at->state->nodes_used; i++) {
+		const struct clusters_hop *other = &at->hops[i];
+		uint32_t rank = rank_of(hop->hop, other->hop);
+
+		if (!other->is_live || !other->is_direct || (most && rank <= most))
+			continue;
+		best = other->hop;
+		most = rank ?: 1;
+	}
+	return best;
 }
 
 static void add_rows(struct mk_clusters_rows *rows, const struct clusters_peer *at)
@@ -346,7 +401,7 @@ static void add_rows(struct mk_clusters_rows *rows, const struct clusters_peer *
 			.number = at->state->number,
 		};
 		if (hop->is_direct)
-			add_row(rows, at, index++, hop->hop);
+			add_row(rows, at, index++, live_hop(at, hop));
 		if (hop->is_numbered && clusters_goes_direct(at))
 			add_row(rows, at, hop->number,
 				hop->hop | (hop->is_direct ? 0 : MK_CLUSTER_HOP_TRIAL));
@@ -379,6 +434,7 @@ static int choose_all(struct nodes *nodes)
 		number_nodes(nodes->order[i]);
 		number_hops(work, nodes->order[i]);
 		choose_direct(work, nodes->order[i]);
+		choose_live(work, nodes->order[i]);
 	}
 	free(nodes->order);
 	free(nodes->claims);

@@ -2,6 +2,7 @@
 /* Status of ClusterPeers: why a peer is not valid, has no view, or gets no packets. */
 #include "clusterset/peer_status.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,19 +145,25 @@ static bool is_probed(const struct mk_probes_state *probes)
 	return probes->probed || probes->is_down;
 }
 
-/* As the leader's node sees it. */
-static struct verdict reachable_peer(const struct mk_probes_state *probes)
+#define REACHABLE 640
+
+/* As the leader's node sees it, with a message in @buf. */
+static struct verdict reachable_peer(const struct mk_probes_state *probes, char buf[REACHABLE])
 {
-	if (probes->is_down)
-		return (struct verdict){
-			"Reachable", "False", "NoAnswer",
-			"no node answers the probes of the leader's node: let UDP of the overlay (vxlanPort) pass between the nodes, and let the peer know this cluster's nodes"
-		};
-	if (probes->answering < probes->probed)
-		return (struct verdict){
-			"Reachable", "True", "Degraded",
-			"not all nodes that the leader's node asks answer its probes: `monokube peers` shows how many do for each node"
-		};
+	if (probes->is_down) {
+		snprintf(
+			buf, REACHABLE,
+			"no node answers the probes of the leader's node%s%s: let UDP of the overlay (vxlanPort) pass between the nodes, and let the peer know this cluster's nodes",
+			*probes->silent ? ": " : "", probes->silent);
+		return (struct verdict){ "Reachable", "False", "NoAnswer", buf };
+	}
+	if (probes->answering < probes->probed) {
+		snprintf(
+			buf, REACHABLE,
+			"these nodes do not answer the probes of the leader's node: %s: packets that any node may take go to the others",
+			probes->silent);
+		return (struct verdict){ "Reachable", "True", "Degraded", buf };
+	}
 	return (struct verdict){ "Reachable", "True", "Reachable",
 				 "the nodes answer the probes of the leader's node" };
 }
@@ -215,6 +222,7 @@ json_object *mk_peer_status(json_object *cluster_peer, const struct mk_peer_repo
 	size_t count = 0;
 	struct maker maker = { 0 };
 	json_object *status, *tree;
+	char reachable[REACHABLE];
 
 	at.peer = &peers[report->index];
 	for (size_t family = 0; family < MK_FAMILIES; family++)
@@ -227,7 +235,7 @@ json_object *mk_peer_status(json_object *cluster_peer, const struct mk_peer_repo
 	if (report->reading)
 		conditions[count++] = imported_peer(report->reading);
 	if (is_probed(&report->probes))
-		conditions[count++] = reachable_peer(&report->probes);
+		conditions[count++] = reachable_peer(&report->probes, reachable);
 	status = fill_peer(&maker, &at);
 	put(&maker, status, "conditions",
 	    make_conditions(&maker, cluster_peer, conditions, count, now));

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probes/probes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 
-#define REMEMBERED 3 /* probes of a node that may still be answered */
-#define RTT_MAX_US 10000000 /* more: the clock was set */
-#define SMOOTHING  8 /* a new round trip counts for one part of so many */
+#define REMEMBERED   3 /* probes of a node that may still be answered */
+#define RTT_MAX_US   10000000 /* more: the clock was set */
+#define HURRY_RTT_US 250000 /* half a second shows that a probe is lost */
+#define SMOOTHING    8 /* a new round trip counts for one part of so many */
 
 struct node {
 	struct mk_ip ip;
+	char *name; /* NULL: unknown */
 	size_t peer; /* index */
 	struct sent {
 		uint64_t nonce, at_ns;
@@ -19,7 +22,7 @@ struct node {
 	bool answered; /* in this round */
 	bool is_known; /* it has answered, or lost MK_PROBES_BAD probes */
 	uint32_t lost, good; /* rounds in a row without answer, and with one */
-	bool tries, is_direct;
+	bool tries, is_live;
 	uint32_t rtt_us;
 };
 
@@ -28,18 +31,19 @@ struct peer {
 	uint32_t bad, good; /* rounds in a row */
 	uint32_t good_wanted; /* so many end the next time down */
 	bool tries;
-	size_t direct; /* nodes */
+	size_t direct; /* nodes, of a peer with @tries */
 	struct mk_probes_state state;
 };
 
 struct mk_probes {
-	uint64_t seed, random;
+	uint64_t seed, random; /* for the choice of nodes; for nonces */
 	uint64_t rounds;
 	struct peer *peers; /* sorted by name */
 	size_t peer_count;
 	struct node *nodes; /* sorted by address */
 	size_t node_count;
 	struct mk_probe *list; /* room for all nodes */
+	bool narrows; /* nodes without probes may count as live */
 };
 
 /* ---- random numbers -------------------------------------------------------------------------- */
@@ -154,17 +158,29 @@ static void release(struct mk_probes *probes)
 		free(probes->peers[i].name);
 		free(probes->peers[i].via);
 	}
+	for (size_t i = 0; i < probes->node_count; i++)
+		free(probes->nodes[i].name);
 	free(probes->peers);
 	free(probes->nodes);
 	free(probes->list);
 }
 
-struct mk_probes *mk_probes_new(uint64_t seed)
+/* A hash of @text (FNV-1a). */
+static uint64_t hash_of(const char *text)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	for (; *text; text++)
+		hash = (hash ^ (uint8_t)*text) * 0x100000001b3ULL;
+	return mix(hash);
+}
+
+struct mk_probes *mk_probes_new(uint64_t seed, const char *node)
 {
 	struct mk_probes *probes = calloc(1, sizeof(*probes));
 
 	if (probes) {
-		probes->seed = mix(seed);
+		probes->seed = hash_of(node);
 		probes->random = mix(~seed);
 	}
 	return probes;
@@ -195,30 +211,33 @@ static int add_peer(struct mk_probes *next, const struct mk_probes *old,
 	return from->via && !peer->via ? -ENOMEM : 0;
 }
 
-static void add_node(struct mk_probes *next, const struct mk_probes *old,
-		     const struct mk_probes_peer *from, size_t index)
+static int add_node(struct mk_probes *next, const struct mk_probes *old,
+		    const struct mk_probes_peer *from, size_t index)
 {
 	const struct node *known = node_of(old, &from->nodes[index]);
 	struct node *node = &next->nodes[next->node_count++];
 	struct peer *peer = peer_of(next, from->name);
 
 	*node = known ? *known : (struct node){ .ip = from->nodes[index] };
-	if (from->tries && (!known || !known->tries))
-		node->is_direct = from->direct && from->direct[index];
-	node->is_direct &= from->tries;
+	if (!known || known->tries != from->tries)
+		node->is_live = from->live ? from->live[index] : !from->tries;
 	node->tries = from->tries;
 	node->peer = (size_t)(peer - next->peers);
-	peer->direct += node->is_direct;
+	node->name = from->names ? strdup(from->names[index]) : NULL;
+	peer->direct += node->is_live;
+	return from->names && !node->name ? -ENOMEM : 0;
 }
 
 static int add_nodes(struct mk_probes *next, const struct mk_probes *old,
 		     const struct mk_probes_peer *from, size_t count)
 {
 	cleanup_free struct candidate *ranked = rank_all(old->seed, from);
+	int ret = ranked ? 0 : -ENOMEM;
 
-	for (size_t i = 0; ranked && i < count; i++)
-		add_node(next, old, from, ranked[i].index);
-	return ranked ? 0 : -ENOMEM;
+	next->narrows |= !next->rounds && count < from->node_count;
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		ret = add_node(next, old, from, ranked[i].index);
+	return ret;
 }
 
 int mk_probes_set(struct mk_probes *probes, const struct mk_probes_peer *peers, size_t count,
@@ -259,20 +278,43 @@ struct round {
 	uint64_t rtt_sum_us;
 	size_t direct; /* nodes */
 	bool paths_changed;
+	uint32_t silent; /* nodes */
 	struct mk_probes_state state;
 };
 
-/* Must the node's path change? */
+/* Must the way of packets change? */
 static bool judge_path(struct node *node)
 {
-	bool was = node->is_direct;
+	bool was = node->is_live;
 
 	node->good = node->answered ? node->good + (node->good < MK_PROBES_GOOD) : 0;
-	if (node->tries && node->good == MK_PROBES_GOOD)
-		node->is_direct = true;
+	if (node->good == MK_PROBES_GOOD)
+		node->is_live = true;
 	if (node->lost == MK_PROBES_BAD)
-		node->is_direct = false;
-	return node->is_direct != was;
+		node->is_live = false;
+	return node->is_live != was;
+}
+
+/* Add the node to the names of those that do not answer. */
+static void name_silent(struct round *round, const struct node *node)
+{
+	char *text = round->state.silent;
+	size_t had = strlen(text);
+
+	round->silent++;
+	if (round->silent <= MK_PROBES_NAMED && node->name)
+		snprintf(text + had, sizeof(round->state.silent) - had, "%s%s", had ? ", " : "",
+			 node->name);
+}
+
+static void end_names(struct round *round)
+{
+	char *text = round->state.silent;
+	size_t had = strlen(text);
+
+	if (round->silent > MK_PROBES_NAMED)
+		snprintf(text + had, sizeof(round->state.silent) - had, " and %u more",
+			 round->silent - MK_PROBES_NAMED);
 }
 
 /* Nodes that have just come got no probe yet. */
@@ -289,8 +331,10 @@ static void end_node(struct node *node, struct round *round, uint64_t rounds)
 	if (!node->is_known)
 		return;
 	round->state.probed++;
-	if (node->lost == MK_PROBES_BAD)
+	if (node->lost == MK_PROBES_BAD) {
+		name_silent(round, node);
 		return;
+	}
 	round->state.answering++;
 	round->rtt_sum_us += node->rtt_us;
 }
@@ -343,6 +387,8 @@ static unsigned int end_peer(struct peer *peer, size_t nodes, struct round *roun
 		news |= MK_PROBES_PATHS | MK_PROBES_SHOWN;
 	now->probed = round->state.probed;
 	now->answering = round->state.answering;
+	end_names(round);
+	memcpy(now->silent, round->state.silent, sizeof(now->silent));
 	now->rtt_us = now->answering ? (uint32_t)(round->rtt_sum_us / now->answering) : 0;
 	if (!now->rtt_us != !now->shown_rtt_us || now->rtt_us > 2 * (uint64_t)now->shown_rtt_us ||
 	    2 * (uint64_t)now->rtt_us < now->shown_rtt_us)
@@ -350,7 +396,7 @@ static unsigned int end_peer(struct peer *peer, size_t nodes, struct round *roun
 	if (before.is_down != now->is_down)
 		news |= MK_PROBES_USABLE | MK_PROBES_SHOWN;
 	if (before.probed != now->probed || before.answering != now->answering ||
-	    before.shown_rtt_us != now->shown_rtt_us)
+	    before.shown_rtt_us != now->shown_rtt_us || strcmp(before.silent, now->silent) != 0)
 		news |= MK_PROBES_SHOWN;
 	return news;
 }
@@ -368,7 +414,7 @@ static unsigned int end_round(struct mk_probes *probes)
 
 		nodes[node->peer]++;
 		end_node(node, &rounds[node->peer], probes->rounds);
-		rounds[node->peer].direct += node->is_direct;
+		rounds[node->peer].direct += node->is_live;
 	}
 	for (size_t i = 0; i < probes->peer_count; i++)
 		news |= end_peer(&probes->peers[i], nodes[i], &rounds[i]);
@@ -377,8 +423,9 @@ static unsigned int end_round(struct mk_probes *probes)
 
 unsigned int mk_probes_next(struct mk_probes *probes, const struct mk_probe **list, size_t *count)
 {
-	unsigned int news = end_round(probes);
+	unsigned int news = end_round(probes) | (probes->narrows ? MK_PROBES_PATHS : 0);
 
+	probes->narrows = false;
 	for (size_t i = 0; i < probes->node_count; i++) {
 		struct node *node = &probes->nodes[i];
 		struct sent *sent = &node->sent[probes->rounds % REMEMBERED];
@@ -390,6 +437,17 @@ unsigned int mk_probes_next(struct mk_probes *probes, const struct mk_probe **li
 	*list = probes->list;
 	*count = probes->node_count;
 	return news;
+}
+
+bool mk_probes_hurry(const struct mk_probes *probes)
+{
+	for (size_t i = 0; i < probes->node_count; i++) {
+		const struct node *node = &probes->nodes[i];
+
+		if (node->is_live && node->lost && node->rtt_us && node->rtt_us < HURRY_RTT_US)
+			return true;
+	}
+	return false;
 }
 
 void mk_probes_sent(struct mk_probes *probes, size_t index, uint64_t now_ns)
@@ -453,9 +511,9 @@ bool mk_probes_get(const struct mk_probes *probes, const char *name, struct mk_p
 	return true;
 }
 
-bool mk_probes_is_direct(const struct mk_probes *probes, const struct mk_ip *ip)
+bool mk_probes_is_live(const struct mk_probes *probes, const struct mk_ip *ip)
 {
 	const struct node *node = node_of(probes, ip);
 
-	return node && node->is_direct;
+	return node && node->is_live;
 }

@@ -10,9 +10,13 @@
  * MK_PROBES_CALM rounds without being down it is 3 again. A peer starts as usable. A peer without
  * nodes is as usable as the one by which it is reached.
  *
+ * A node is live until MK_PROBES_BAD probes in a row are lost, and again after MK_PROBES_GOOD
+ * answers in a row. Packets that may go to any node of a peer go to live ones. A node without
+ * probes is not live.
+ *
  * Probes of a peer with @tries find out which nodes are reached without the hub. All of them get
- * probes, as far as MK_PROBES_TRIED allows. A node is direct after MK_PROBES_GOOD answers in a row,
- * until MK_PROBES_BAD probes in a row are lost. While none is, the peer is as usable as the hub. */
+ * probes, as far as MK_PROBES_TRIED allows. These nodes are direct while they are live. While none
+ * is, the peer is as usable as the hub. */
 #ifndef MK_PROBES_PROBES_H
 #define MK_PROBES_PROBES_H
 
@@ -28,6 +32,7 @@
 #define MK_PROBES_GOOD	   3
 #define MK_PROBES_GOOD_MAX 60
 #define MK_PROBES_CALM	   600
+#define MK_PROBES_NAMED	   3 /* of the nodes that do not answer */
 #define MK_PROBES_TRIED	   1024 /* nodes of all peers with @tries */
 
 struct mk_probes;
@@ -39,16 +44,18 @@ struct mk_probes_peer {
 	const struct mk_ip *nodes; /* their virtual pod addresses, as this cluster sees them */
 	size_t node_count;
 	bool tries; /* there is @via, and each node may do without */
-	const bool *direct; /* of each node that has just come; NULL: none is */
+	/* Is each node live that has just come? NULL: with @tries none is, otherwise all are. */
+	const bool *live;
+	const char *const *names; /* of the nodes; NULL: unknown */
 };
 
-/* @seed: a secret random number, for the nonces and for the choice of nodes. Each node of this
- * cluster should have another one. NULL: out of memory. */
-struct mk_probes *mk_probes_new(uint64_t seed);
+/* @seed: a secret random number, for the nonces. @node: the name of this node, for the choice of
+ * nodes. So the next agent chooses the same ones. NULL: out of memory. */
+struct mk_probes *mk_probes_new(uint64_t seed, const char *node);
 void mk_probes_free(struct mk_probes *probes);
 
 /* Set all peers, in any order of different names. A peer and a node that stay keep what is known of
- * them. Which nodes are chosen depends on the seed and their addresses alone, so one that comes or
+ * them. Which nodes are chosen depends on @node and their addresses alone, so one that comes or
  * goes changes at most one of them. -ENOMEM: everything stays as it was. */
 mk_must_check int mk_probes_set(struct mk_probes *probes, const struct mk_probes_peer *peers,
 				size_t count, struct mk_error *err);
@@ -57,7 +64,7 @@ mk_must_check int mk_probes_set(struct mk_probes *probes, const struct mk_probes
 enum mk_probes_news {
 	MK_PROBES_USABLE = 1, /* a peer is down now, or usable again */
 	MK_PROBES_SHOWN = 2, /* another member of struct mk_probes_state but rtt_us */
-	MK_PROBES_PATHS = 4, /* a node is direct now, or no longer */
+	MK_PROBES_PATHS = 4, /* a node is live now, or no longer */
 };
 
 struct mk_probe {
@@ -68,6 +75,9 @@ struct mk_probe {
 /* End a round, and begin the next one. @list: what to send, valid until the next mk_probes_next()
  * or mk_probes_set(). Returns bits of enum mk_probes_news. */
 unsigned int mk_probes_next(struct mk_probes *probes, const struct mk_probe **list, size_t *count);
+/* Should the next round come after half a second? A live node has just lost a probe. So packets
+ * leave a node that is gone within three seconds. */
+bool mk_probes_hurry(const struct mk_probes *probes);
 /* Number @index of that list is sent at @now_ns, of any clock. */
 void mk_probes_sent(struct mk_probes *probes, size_t index, uint64_t now_ns);
 
@@ -76,8 +86,8 @@ void mk_probes_sent(struct mk_probes *probes, size_t index, uint64_t now_ns);
 bool mk_probes_answer(struct mk_probes *probes, const struct mk_ip *from, uint64_t nonce,
 		      uint64_t now_ns);
 
-/* Is the node of a peer with @tries reached without the hub? */
-bool mk_probes_is_direct(const struct mk_probes *probes, const struct mk_ip *ip);
+/* Is the node live? Of a peer with @tries: is it reached without the hub? */
+bool mk_probes_is_live(const struct mk_probes *probes, const struct mk_ip *ip);
 
 struct mk_probes_state {
 	bool is_down;
@@ -87,6 +97,7 @@ struct mk_probes_state {
 	uint32_t probed, answering;
 	uint32_t rtt_us; /* mean of the answering nodes, smoothed; 0: none answers */
 	uint32_t shown_rtt_us; /* follows @rtt_us if that is half or twice as long */
+	char silent[384]; /* "a, b and 2 more": the nodes that do not answer; empty: all do */
 };
 
 /* Returns false and zeros if there is no peer @name. */

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test/lab/t_clusters.sh - three clusters with equal pod ranges: west and east with two nodes each, and hub
-# with one. Pod a of node1 has the same address in all of them, pod b of node2 in west and east.
+# test/lab/t_clusters.sh - three clusters with equal pod ranges: west and east and hub
+# with two nodes each. Pod a of node1 has the same address in all of them, pod b of node2 in west and east.
 #
 #   west sees east as 240.1.0.0/16, and east sees west as 240.1.0.0/16; the hub is 240.3.0.0/16 for both
 set -euo pipefail
@@ -11,7 +11,7 @@ set -euo pipefail
 . "$HERE/lib/load.sh"
 
 # shellcheck disable=SC2034 # read by clusters.sh
-CLUSTERS=(west east hub)
+CLUSTERS=(west east hub) HUB_NODES="node1 node2"
 # shellcheck source=test/lab/lib/clusters.sh
 . "$HERE/lib/clusters.sh"
 
@@ -221,7 +221,14 @@ peer_mtu()
 }
 too_big_is() { [[ $(of west on a ping -c 1 -W 1 -M "do" -s 1350 "$A" 2>&1) =~ mtu\ ?[=:]\ ?$1 ]]; }
 # Of packets from other clusters: its own pods may send what no node forwards.
-hub_drops() { of hub on node1 "$MK_BIN" drops -o json | jq '[.[] | select(.hook == "cluster").packets] | add // 0'; }
+hub_drops()
+{
+	local node
+	for node in node1 node2; do
+		of hub on "$node" "$MK_BIN" drops -o json
+	done | jq -s '[add[] | select(.hook == "cluster").packets] | add // 0'
+}
+not_relayed() { echo $(($(dropped hub node1 PEER_TRANSIT) + $(dropped hub node2 PEER_TRANSIT))); }
 
 hub_carries()
 {
@@ -244,6 +251,36 @@ path_changes_under_load()
 	direct
 	all_peers_are direct
 	nothing_broke
+}
+
+# Of two nodes that carry packets, one is away.
+hub_node_dies()
+{
+	through_hub
+	all_peers_are hub
+	hub_answers 2/2
+	load_between
+	cut_off "$(in_family 192.168.103.12)"
+	hub_answers 1/2
+	expect_match "state of the hub" "do not answer probes: node2:" "$(of west on node1 "$MK_BIN" peers hub)"
+	all_ways
+	of west lab agent kill node1
+	of west lab agent start node1
+	all_ways
+	hub_answers 1/2
+	mend
+	hub_answers 2/2
+	nothing_broke
+	direct
+	all_peers_are direct
+}
+hub_answers()
+{
+	local node
+	for node in node1 node2; do
+		wait_for 20 probes_show west "$node" hub "false $1"
+		wait_for 20 probes_show east "$node" hub "false $1"
+	done
 }
 
 # Each side changes alone, so both paths are in use, one each way.
@@ -275,10 +312,10 @@ hub_that_does_not_relay()
 	local before
 	through_hub
 	all_peers_are hub
-	before=$(dropped hub node1 PEER_TRANSIT)
+	before=$(not_relayed)
 	peer hub east 240.2.0.0/16 Pods "relay: false"
 	wait_for 10 no_answer west a tcp "$A"
-	(($(dropped hub node1 PEER_TRANSIT) > before))
+	(($(not_relayed) > before))
 	answers hub a "$A" "$HUB_A"
 	peer hub east 240.2.0.0/16 Pods "relay: true"
 	wait_for 10 of west ask a tcp "$(with_port "$A" 8080)"
@@ -314,7 +351,7 @@ device_is_whole() { (($(fdb) == NODES_OF_OTHERS)) && of west on node1 tc filter 
 mkpeer_is_repaired()
 {
 	NODES_OF_OTHERS=$(fdb)
-	((NODES_OF_OTHERS >= 3)) # of east and hub
+	((NODES_OF_OTHERS >= 4)) # of east and hub
 	repaired ip link del mkpeer
 	repaired ip link set mkpeer down
 	repaired sh -c 'bridge fdb show dev mkpeer | while read -r mac _; do bridge fdb del "$mac" dev mkpeer; done'
@@ -335,7 +372,7 @@ peer_goes()
 	wait_for 10 peers_are west node1 "hub direct ok"
 	wait_for 10 no_answer west a tcp "$A"
 	answers west a "$HUB_A" "$A"
-	expect_eq "FDB entries" "$FAMILIES" "$(fdb)"
+	expect_eq "FDB entries" $((2 * FAMILIES)) "$(fdb)" # of the hub's nodes
 	direct
 	all_peers_are direct
 	all_ways
@@ -370,6 +407,7 @@ check "access: None refuses flows of the peer, and answers come" access_is_one_w
 check "a peer has an MTU of its own" peer_mtu
 check "through a hub, pods have the same views" hub_carries
 check "a path changes under load, and no connection breaks" path_changes_under_load
+check "a node of the hub is away, and its packets go by the other one" hub_node_dies
 check "a path beside the hub changes at each side, and no packet is lost" path_beside_the_hub
 check "a hub without relay carries no packets between its peers" hub_that_does_not_relay
 check "agents are dead, and traffic goes on" agents_are_dead

@@ -250,7 +250,6 @@ sever_hub()
 		}
 	END
 }
-mend() { ip netns exec "$BASE-west.wan" nft delete table inet cut; }
 
 hub_shows_nodes()
 {

@@ -269,19 +269,20 @@ END_TEST
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* Nodes with pod CIDRs of two sizes have no numbers of their own. */
+/* Nodes with pod CIDRs of two sizes: the number of the larger one is that of its first part, which
+ * gets probes. */
 START_TEST(test_sizes)
 {
 	add_peer("east", 9, "240.0.0.0/16");
 	add_node("10.244.1.0/24", "192.168.2.11");
 	add_node("10.244.2.0/25", "192.168.2.12");
 	compile();
-	check_targets("");
+	check_targets("east 240.0.1.1, east 240.0.2.1");
 	check_reason(0, NULL);
-	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 2 mtu 1450 bits 0\n"
-		   "node 9 #0: 7fff\nnode 9 #1: 7ffe\n"
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 2 mtu 1450 bits 7\n"
+		   "node 9 2: 2\nnode 9 4: 4\nnode 9 #0: 2\nnode 9 #1: 4\n"
 		   "carrier 192.168.2.11: 9\ncarrier 192.168.2.12: 9\n"
-		   "fdb 06:00:00:09:7f:fe 192.168.2.12:0\nfdb 06:00:00:09:7f:ff 192.168.2.11:0\n");
+		   "fdb 06:00:00:09:00:02 192.168.2.11:0\nfdb 06:00:00:09:00:04 192.168.2.12:0\n");
 }
 END_TEST
 
@@ -294,6 +295,7 @@ START_TEST(test_without_number)
 	add_node("10.7.1.0/24", "192.168.2.13");
 	add_node(NULL, "192.168.2.14");
 	compile();
+	check_targets("east 240.0.1.1");
 	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 4 mtu 1450 bits 8\n"
 		   "node 9 1: 1\nnode 9 #0: 7fff\nnode 9 #1: 7ffe\nnode 9 #2: 1\nnode 9 #3: 7ffd\n"
 		   "carrier 192.168.2.11: 9\ncarrier 192.168.2.12: 9\n"
@@ -332,6 +334,88 @@ START_TEST(test_too_many_numbers)
 	compile();
 	ck_assert_uint_eq(rows.clusters[0].row.host_bits, 0);
 	ck_assert_uint_eq(rows.node_count, 1);
+}
+END_TEST
+
+/* Which nodes answer, by the last digits of their virtual pod addresses in the view: "1 3". */
+static bool is_listed(const void *ctx, const struct mk_clusters_target *target, uint32_t number,
+		      uint32_t hop)
+{
+	char text[MK_IP_STRLEN], digit[8];
+
+	if (target->ip.family == AF_UNSPEC)
+		return false;
+	mk_ip_format(&target->ip, text);
+	snprintf(digit, sizeof(digit), "%c", text[strlen("240.0.")]);
+	return number == 9 && hop == (uint32_t)atoi(digit) && strstr(ctx, digit);
+}
+
+static const struct {
+	const char *name, *live, *hops;
+} live_rows[] = {
+	{ "all answer", "1 2 3 4", "S 1 2 3 4" }, { "one does not", "1 2 4", "S 1 2 S 4" },
+	{ "two do not", "1 4", "S 1 S S 4" },	  { "one answers", "2", "2 2 2 2 2" },
+	{ "none answers", "", "7fff 1 2 3 4" },
+};
+
+/* Hops for any address are those that answer. The others keep their places; S: one that answers. */
+START_TEST(test_live)
+{
+	char text[64] = "", wanted[64];
+	const char *at = live_rows[_i].hops;
+	size_t count = 0;
+
+	add_peer("east", 9, "240.0.0.0/16");
+	for (int i = 1; i <= 4; i++) {
+		snprintf(wanted, sizeof(wanted), "10.244.%d.0/24", i);
+		snprintf(text, sizeof(text), "192.168.2.1%d", i);
+		add_node(wanted, text);
+	}
+	add_node(NULL, "192.168.2.15");
+	own.is_live = is_listed;
+	own.ctx = live_rows[_i].live;
+	compile();
+	ck_assert_uint_eq(rows.clusters[0].row.hop_count, 5);
+	for (size_t i = 0; i < rows.node_count; i++) {
+		char hop[8];
+
+		if (!(rows.nodes[i].key.index & MK_CLUSTER_BY_INDEX))
+			continue;
+		snprintf(hop, sizeof(hop), "%x", rows.nodes[i].hop);
+		if (*at == 'S')
+			ck_assert_msg(strstr(live_rows[_i].live, hop), "%s: %s", live_rows[_i].name,
+				      hop);
+		else
+			ck_assert_msg(strncmp(at, hop, strlen(hop)) == 0, "%s: %s at %s",
+				      live_rows[_i].name, hop, at);
+		at += *at == 'S' ? 2 : strlen(hop) + 1;
+		count++;
+	}
+	ck_assert_uint_eq(count, 5);
+}
+END_TEST
+
+/* Of ten nodes two answer: both get flows of the others. */
+START_TEST(test_live_spread)
+{
+	char pod_cidr[32], address[32];
+	size_t takes[10] = { 0 };
+
+	add_peer("east", 9, "240.0.0.0/16");
+	for (int i = 0; i < 10; i++) {
+		snprintf(pod_cidr, sizeof(pod_cidr), "10.244.%d.0/24", i);
+		snprintf(address, sizeof(address), "192.168.2.1%d", i);
+		add_node(pod_cidr, address);
+	}
+	own.is_live = is_listed;
+	own.ctx = "3 7";
+	compile();
+	for (size_t i = 0; i < rows.node_count; i++)
+		if (rows.nodes[i].key.index & MK_CLUSTER_BY_INDEX)
+			takes[rows.nodes[i].hop]++;
+	ck_assert_uint_eq(takes[3] + takes[7], 10);
+	ck_assert_uint_ge(takes[3], 2);
+	ck_assert_uint_ge(takes[7], 2);
 }
 END_TEST
 
@@ -738,6 +822,8 @@ UNIT_SUITE("clusters")
 	tcase_add_test(tcase, test_ipv6);
 	tcase = unit_case(suite, "nodes", setup, teardown);
 	tcase_add_test(tcase, test_sizes);
+	tcase_add_test(tcase, test_live_spread);
+	tcase_add_loop_test(tcase, test_live, 0, (int)MK_ARRAY_SIZE(live_rows));
 	tcase_add_test(tcase, test_without_number);
 	tcase_add_test(tcase, test_many_numbers);
 	tcase_add_test(tcase, test_too_many_numbers);

@@ -265,13 +265,19 @@ START_TEST(test_peer_probed)
 			"'type':'Reachable','status':'True','reason':'Reachable'"),
 		   NULL);
 	report.probes.answering = 1;
+	strcpy(report.probes.silent, "node2");
 	check_peer(WANT("'reachableNodes':1,",
-			"'type':'Reachable','status':'True','reason':'Degraded'"),
+			"'type':'Reachable','status':'True','reason':'Degraded'",
+			"these nodes do not answer the probes of the leader's node: node2: "),
 		   NULL);
-	report.probes = (struct mk_probes_state){ .is_down = true, .probed = 2 };
+	report.probes =
+		(struct mk_probes_state){ .is_down = true, .probed = 2, .silent = "node1, node2" };
 	check_peer(WANT("'reachableNodes':0,'conditions'",
-			"'type':'Reachable','status':'False','reason':'NoAnswer'"),
+			"'type':'Reachable','status':'False','reason':'NoAnswer'",
+			"no node answers the probes of the leader's node: node1, node2: let"),
 		   "rttMicros");
+	report.probes.silent[0] = 0;
+	check_peer(WANT("the probes of the leader's node: let"), NULL);
 	report.probes.probed = 0; /* reached by a hub that is down */
 	check_peer(WANT("'reason':'NoAnswer'"), NULL);
 }

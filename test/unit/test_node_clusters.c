@@ -33,7 +33,6 @@
 	META("kind: PublishedNode\n" LABELED(            \
 		"east.n1") "spec: {node: n1, podCidrs: " \
 			   "[10.244.3.0/24], addresses: [192.168.2.13], port: 4789}\n")
-
 #define NODE2                                            \
 	META("kind: PublishedNode\n" LABELED(            \
 		"east.n2") "spec: {node: n2, podCidrs: " \
@@ -636,6 +635,15 @@ START_TEST(test_paths)
 }
 END_TEST
 
+static uint32_t hop_at(uint32_t index)
+{
+	const struct mk_cluster_node_key key = { EAST, MK_CLUSTER_BY_INDEX | index };
+	uint32_t hop;
+
+	ck_ok(mk_table_get(&tables.nodes, &key, &hop, &err));
+	return hop;
+}
+
 /* An FDB entry stays while the tables may still use it. */
 START_TEST(test_fdb)
 {
@@ -650,6 +658,31 @@ START_TEST(test_fdb)
 	ck_ok(mk_node_clusters_write(&clusters, &err));
 	ck_assert_uint_eq(clusters.fdb_count, 1);
 	ck_assert_uint_eq(clusters.fdb[0].mac.byte[5], 3);
+}
+END_TEST
+
+/* An agent that starts goes on without the node that its predecessor has left. If none answers, all
+ * nodes get packets again. */
+START_TEST(test_live)
+{
+	const struct mk_cluster_node_key key = { EAST, MK_CLUSTER_BY_INDEX | 1 };
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	write_object("node2", NODE2);
+	begin();
+	ck_assert_uint_eq(hop_at(1), 4);
+	ck_ok(mk_table_put(&tables.nodes, &key, &(uint32_t){ 3 }, &err));
+	stop_agent();
+	start_agent();
+	read_all();
+	ck_assert_uint_eq(reconcile(), 0);
+	ck_assert_uint_eq(hop_at(1), 3);
+	for (int i = 0; i <= MK_PROBES_BAD; i++)
+		ck_ok(mk_node_clusters_probe(&clusters, &err));
+	ck_assert_str_eq(mk_node_clusters_probed(&clusters, "east").silent, "n1, n2");
+	reconcile();
+	ck_assert_uint_eq(hop_at(0), 3);
+	ck_assert_uint_eq(hop_at(1), 4);
 }
 END_TEST
 
@@ -722,6 +755,7 @@ UNIT_SUITE("node: other clusters")
 	tcase_add_test(tcase, test_externals);
 	tcase_add_test(tcase, test_down);
 	tcase_add_test(tcase, test_paths);
+	tcase_add_test(tcase, test_live);
 	tcase_add_test(tcase, test_fdb);
 	tcase_add_test(tcase, test_nodes_of_a_hub);
 	tcase_add_test(tcase, test_exports_damage);

@@ -63,7 +63,11 @@ static void send_round(struct world *world)
 
 static struct world start(uint64_t seed, size_t count)
 {
-	struct world world = { .probes = mk_probes_new(seed) };
+	char node[32];
+	struct world world = { 0 };
+
+	snprintf(node, sizeof(node), "node%u", (unsigned int)seed);
+	world.probes = mk_probes_new(seed, node);
 
 	ck_assert_ptr_nonnull(world.probes);
 	set_east(&world, 1, count);
@@ -180,7 +184,7 @@ START_TEST(test_news)
 	play(&world, "..xx");
 	ck_assert_uint_eq(world.news, 0);
 	play(&world, "x");
-	ck_assert_uint_eq(world.news, MK_PROBES_USABLE | MK_PROBES_SHOWN);
+	ck_assert_uint_eq(world.news, MK_PROBES_USABLE | MK_PROBES_SHOWN | MK_PROBES_PATHS);
 	play(&world, "xxx");
 	ck_assert_uint_eq(world.news, 0);
 	mk_probes_free(world.probes);
@@ -281,6 +285,93 @@ START_TEST(test_choice_differs)
 }
 END_TEST
 
+/* ---- live nodes ------------------------------------------------------------------------------ */
+
+/* Nodes @live of @count, by their order in the list, as rounds are played. */
+static const struct {
+	const char *name, *rounds;
+	size_t count;
+	const char *live, *silent;
+} live_rows[] = {
+	{ "at the start", "", 2, "11", "" },
+	{ "two probes are lost", "11", 2, "11", "" },
+	{ "three probes are lost", "111", 2, "10", "n2" },
+	{ ".. and two answers come", "111..", 2, "10", "" },
+	{ ".. and three", "111...", 2, "11", "" },
+	{ "none answers", "xxx", 2, "00", "n1, n2" },
+	{ "nodes without probes", "...", 6, "4", "" },
+	{ "many do not answer", "xxx", 6, "0", "n, n, n and 1 more" },
+};
+
+static void set_named(struct world *world, size_t count)
+{
+	static const char *const few[] = { "n1", "n2" }, *const many[] = { "n", "n", "n",
+									   "n", "n", "n" };
+
+	for (unsigned int i = 0; i < count; i++)
+		world->nodes[i] = node_at(i + 1);
+	set(world,
+	    &(struct mk_probes_peer){ .name = "east",
+				      .nodes = world->nodes,
+				      .node_count = count,
+				      .names = count > 2 ? many : few },
+	    1);
+}
+
+/* One for each node, or how many are. */
+static void print_live(const struct world *world, size_t count, char text[8])
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		bool is_live = mk_probes_is_live(world->probes, &world->nodes[i]);
+
+		sum += is_live;
+		text[i] = is_live ? '1' : '0';
+	}
+	text[count] = 0;
+	if (count > 2)
+		snprintf(text, 8, "%zu", sum);
+}
+
+START_TEST(test_live)
+{
+	struct world world = { .probes = mk_probes_new(1, "node1") };
+	char text[8];
+
+	set_named(&world, live_rows[_i].count);
+	send_round(&world);
+	ck_assert_uint_eq(world.news, live_rows[_i].count > 4 ? MK_PROBES_PATHS : 0);
+	play(&world, live_rows[_i].rounds);
+	print_live(&world, live_rows[_i].count, text);
+	ck_assert_msg(strcmp(text, live_rows[_i].live) == 0, "%s: %s", live_rows[_i].name, text);
+	ck_assert_str_eq(state_of(&world, "east").silent, live_rows[_i].silent);
+	mk_probes_free(world.probes);
+}
+END_TEST
+
+/* After a lost probe of a live node, the next round comes soon. */
+START_TEST(test_hurry)
+{
+	struct world world = start(1, 2);
+
+	play(&world, "xx");
+	ck_assert(!mk_probes_hurry(world.probes));
+	play(&world, "...");
+	ck_assert(!mk_probes_hurry(world.probes));
+	play(&world, "1");
+	ck_assert(mk_probes_hurry(world.probes));
+	play(&world, ".");
+	ck_assert(!mk_probes_hurry(world.probes));
+	play(&world, "11");
+	ck_assert(mk_probes_hurry(world.probes));
+	play(&world, "1");
+	ck_assert(!mk_probes_hurry(world.probes));
+	ck_assert(world.news & MK_PROBES_PATHS);
+	mk_probes_free(world.probes);
+}
+END_TEST
+
 START_TEST(test_nodes_come_and_go)
 {
 	struct world world = start(1, 2);
@@ -317,7 +408,7 @@ static struct world start_paths(size_t count, bool knows)
 {
 	static const bool direct[NODES_MAX] = { true };
 	static struct mk_ip hub, far[NODES_MAX];
-	struct world world = { .probes = mk_probes_new(1) };
+	struct world world = { .probes = mk_probes_new(1, "node1") };
 
 	hub = node_at(200);
 	for (unsigned int i = 0; i < count; i++)
@@ -329,7 +420,7 @@ static struct world start_paths(size_t count, bool knows)
 					 .nodes = far,
 					 .node_count = count,
 					 .tries = true,
-					 .direct = knows ? direct : NULL } },
+					 .live = knows ? direct : NULL } },
 	    2);
 	send_round(&world);
 	return world;
@@ -382,8 +473,8 @@ START_TEST(test_paths)
 
 	ck_assert_uint_eq(world.sent_count, 7);
 	play_paths(&world, path_rows[_i].rounds);
-	snprintf(text, sizeof(text), "%d%d %s", mk_probes_is_direct(world.probes, &world.nodes[0]),
-		 mk_probes_is_direct(world.probes, &world.nodes[1]),
+	snprintf(text, sizeof(text), "%d%d %s", mk_probes_is_live(world.probes, &world.nodes[0]),
+		 mk_probes_is_live(world.probes, &world.nodes[1]),
 		 state_of(&world, "far").is_down ? "down" : "up");
 	ck_assert_msg(strcmp(text, path_rows[_i].direct) == 0, "%s: %s", path_rows[_i].name, text);
 	mk_probes_free(world.probes);
@@ -411,7 +502,7 @@ END_TEST
 START_TEST(test_many_paths)
 {
 	static struct mk_ip ips[2000];
-	struct mk_probes *probes = mk_probes_new(1);
+	struct mk_probes *probes = mk_probes_new(1, "node1");
 	const struct mk_probe *list;
 	struct mk_error err;
 	size_t count;
@@ -481,6 +572,8 @@ UNIT_SUITE("probes of other clusters")
 	tcase_add_test(tcase, test_late_answers);
 	tcase_add_loop_test(tcase, test_choice_is_stable, 0, 10);
 	tcase_add_test(tcase, test_choice_differs);
+	tcase_add_loop_test(tcase, test_live, 0, (int)MK_ARRAY_SIZE(live_rows));
+	tcase_add_test(tcase, test_hurry);
 	tcase_add_test(tcase, test_nodes_come_and_go);
 	tcase_add_test(tcase, test_by_a_hub);
 	tcase_add_loop_test(tcase, test_paths, 0, (int)MK_ARRAY_SIZE(path_rows));

@@ -229,7 +229,8 @@ static int set_probes(struct mk_node_clusters *clusters, const struct mk_cluster
 		      struct mk_error *err)
 {
 	struct clusters_result result = result_of(clusters, objects);
-	int ret = probes_set(&clusters->probes, &result, err);
+	const char *node = clusters->node->core->config.node_name;
+	int ret = probes_set(&clusters->probes, &result, node, err);
 
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
 		if (clusters->node->core->families[i].runs)
@@ -268,6 +269,11 @@ int mk_node_clusters_probe(struct mk_node_clusters *clusters, struct mk_error *e
 	if (news)
 		ret = take_news(clusters, news, err);
 	return ret < 0 ? mk_error_wrap(err, "probes of other clusters") : 0;
+}
+
+bool mk_node_clusters_hurry(const struct mk_node_clusters *clusters)
+{
+	return clusters->probes && mk_probes_hurry(clusters->probes->state);
 }
 
 struct mk_probes_state mk_node_clusters_probed(const struct mk_node_clusters *clusters,

@@ -82,6 +82,8 @@ mk_must_check int mk_node_clusters_audit(struct mk_node_clusters *clusters, stru
 /* Once per second: read the answers to probes, and send the next ones. Services leave a peer that
  * is down, and what the command line reads is written if it has changed. */
 mk_must_check int mk_node_clusters_probe(struct mk_node_clusters *clusters, struct mk_error *err);
+/* Should the next ones follow after half a second? */
+bool mk_node_clusters_hurry(const struct mk_node_clusters *clusters);
 /* Returns the state of a peer that probes have found. Zeros: nothing is known. */
 struct mk_probes_state mk_node_clusters_probed(const struct mk_node_clusters *clusters,
 					       const char *peer);

@@ -302,6 +302,7 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 		.externals = core->config.externals.of[mk_family_index(family)],
 		.mtu_bytes = (uint16_t)own->node->mtu_bytes,
 		.port = core->config.vxlan_port,
+		.is_live = probes_find_live,
 		.is_direct = probes_find_direct,
 		.ctx = known,
 	};

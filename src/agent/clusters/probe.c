@@ -141,13 +141,31 @@ unsigned int probes_turn(struct clusters_probes *probes)
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
+/* The first target of @peer or of a later one. */
+static size_t first_target(const struct mk_clusters_rows *rows, size_t peer)
+{
+	size_t low = 0, high = rows->target_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (rows->targets[middle].peer < peer)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* The same node in the family that gets probes, or NULL. */
 static const struct mk_clusters_target *find_first(const struct mk_clusters_rows *rows,
 						   const struct mk_clusters_target *target)
 {
-	for (size_t i = 0; rows && i < rows->target_count; i++)
-		if (rows->targets[i].peer == target->peer &&
-		    strcmp(rows->targets[i].node, target->node) == 0)
+	if (!rows)
+		return NULL;
+	for (size_t i = first_target(rows, target->peer);
+	     i < rows->target_count && rows->targets[i].peer == target->peer; i++)
+		if (strcmp(rows->targets[i].node, target->node) == 0)
 			return &rows->targets[i];
 	return NULL;
 }
@@ -162,13 +180,26 @@ bool probes_find_direct(const void *ctx, const struct mk_clusters_target *target
 	if (first)
 		return first->is_direct;
 	if (known->probes)
-		return mk_probes_is_direct(known->probes->state, &target->ip);
+		return mk_probes_is_live(known->probes->state, &target->ip);
 	return known->sync && mk_clusters_sync_sends_to(known->sync, key);
+}
+
+bool probes_find_live(const void *ctx, const struct mk_clusters_target *target, uint32_t number,
+		      uint32_t hop)
+{
+	const struct probes_known *known = ctx;
+	const struct mk_clusters_target *first = find_first(known->first, target);
+
+	if (first)
+		return first->is_live;
+	if (known->probes)
+		return mk_probes_is_live(known->probes->state, &target->ip);
+	return !known->sync || mk_clusters_sync_spreads_to(known->sync, number, hop);
 }
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-static int start(struct clusters_probes **probes, struct mk_error *err)
+static int start(struct clusters_probes **probes, const char *node, struct mk_error *err)
 {
 	uint64_t seed;
 
@@ -178,7 +209,7 @@ static int start(struct clusters_probes **probes, struct mk_error *err)
 		return mk_error_errno(err, errno, "cannot get random bytes for probes");
 	*probes = calloc(1, sizeof(**probes));
 	if (*probes)
-		(*probes)->state = mk_probes_new(seed);
+		(*probes)->state = mk_probes_new(seed, node);
 	if (*probes && (*probes)->state) {
 		(*probes)->sockets[0] = (*probes)->sockets[1] = -1;
 		return 0;
@@ -190,18 +221,22 @@ static int start(struct clusters_probes **probes, struct mk_error *err)
 
 struct targets {
 	struct mk_ip *ips;
-	bool *direct;
+	bool *live;
+	const char **names;
 };
 
 /* Add the targets of peer @index, which are at *@next in @rows, and return how many. */
 static size_t add_targets(const struct mk_clusters_rows *rows, size_t index, size_t *next,
-			  struct targets *into)
+			  const struct targets *into, bool tries)
 {
 	size_t count = 0;
 
 	for (; rows && *next < rows->target_count && rows->targets[*next].peer <= index; ++*next) {
-		into->ips[count] = rows->targets[*next].ip;
-		into->direct[count++] = rows->targets[*next].is_direct;
+		const struct mk_clusters_target *target = &rows->targets[*next];
+
+		into->ips[count] = target->ip;
+		into->names[count] = target->node;
+		into->live[count++] = tries ? target->is_direct : target->is_live;
 	}
 	return count;
 }
@@ -220,36 +255,41 @@ static void fill(struct mk_probes_peer *peers, const struct clusters_result *res
 						    .via = own_way ? NULL : of->via,
 						    .nodes = to.ips,
 						    .tries = !own_way && of->path,
-						    .direct = to.direct };
+						    .live = to.live,
+						    .names = to.names };
 		for (size_t j = 0; j < MK_FAMILIES; j++) {
 			size_t had = peers[i].node_count;
-			struct targets into = { to.ips + had, to.direct + had };
-			size_t count = add_targets(result->rows[j], i, &next[j], &into);
+			struct targets into = { to.ips + had, to.live + had, to.names + had };
+			size_t count =
+				add_targets(result->rows[j], i, &next[j], &into, peers[i].tries);
 
 			peers[i].node_count = had ?: count;
 		}
 		to.ips += peers[i].node_count;
-		to.direct += peers[i].node_count;
+		to.live += peers[i].node_count;
+		to.names += peers[i].node_count;
 	}
 }
 
 int probes_set(struct clusters_probes **probes, const struct clusters_result *result,
-	       struct mk_error *err)
+	       const char *node, struct mk_error *err)
 {
 	size_t room = 1, count = result->objects->count;
 	cleanup_free struct mk_probes_peer *peers = calloc(count + 1, sizeof(*peers));
 	cleanup_free struct mk_ip *ips = NULL;
-	cleanup_free bool *direct = NULL;
+	cleanup_free bool *live = NULL;
+	cleanup_free const char **names = NULL;
 	int ret;
 
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		room += result->rows[i] ? result->rows[i]->target_count : 0;
 	ips = calloc(room, sizeof(*ips));
-	direct = calloc(room, sizeof(*direct));
-	if (!peers || !ips || !direct)
+	live = calloc(room, sizeof(*live));
+	names = calloc(room, sizeof(*names));
+	if (!peers || !ips || !live || !names)
 		return mk_error_errno(err, ENOMEM, "probes of %zu peers", count);
-	fill(peers, result, (struct targets){ ips, direct });
-	ret = start(probes, err);
+	fill(peers, result, (struct targets){ ips, live, names });
+	ret = start(probes, node, err);
 	return ret ?: mk_probes_set((*probes)->state, peers, count, err);
 }
 

@@ -15,13 +15,14 @@ struct clusters_probes {
 	int sockets[MK_FAMILIES]; /* -1: not open */
 };
 
-/* Let the nodes of all peers get probes: those of the first family in which nodes are known. */
+/* Let the nodes of all peers get probes: those of the first family in which nodes are known. @node:
+ * the name of this one. */
 mk_must_check int probes_set(struct clusters_probes **probes, const struct clusters_result *result,
-			     struct mk_error *err);
+			     const char *node, struct mk_error *err);
 /* Read the answers of the last second, and send the next probes. A probe that cannot be sent is
  * lost. Returns bits of enum mk_probes_news. */
 unsigned int probes_turn(struct clusters_probes *probes);
-/* What is known of paths beside hubs. */
+/* What is known of nodes that answer, and of paths beside hubs. */
 struct probes_known {
 	const struct clusters_probes *probes; /* NULL: the agent has just started */
 	const struct mk_clusters_sync *sync; /* then these tables count; NULL: nothing is known */
@@ -31,6 +32,9 @@ struct probes_known {
 /* mk_clusters_own.is_direct(); @known is a struct probes_known. */
 bool probes_find_direct(const void *known, const struct mk_clusters_target *target,
 			const struct mk_cluster_node_key *key);
+/* mk_clusters_own.is_live(), in the same way. */
+bool probes_find_live(const void *known, const struct mk_clusters_target *target, uint32_t number,
+		      uint32_t hop);
 /* Zeros: nothing is known. */
 struct mk_probes_state probes_state(const struct clusters_probes *probes, const char *peer);
 void probes_free(struct clusters_probes *probes);

@@ -79,17 +79,27 @@ const char *clusters_reason(const struct clusters_result *result, size_t family,
 	return state->reason;
 }
 
-/* Why a peer is down, in @buf; NULL: it is not. */
-static const char *down_reason(const struct clusters_result *result, size_t peer, char buf[256])
+#define PROBES_REASON 768
+
+/* Why a peer is down, or which of its nodes do not answer, in @buf; NULL: neither. */
+static const char *probes_reason(const struct clusters_result *result, size_t peer,
+				 char buf[PROBES_REASON])
 {
 	const struct mk_cluster_peer *object = result->objects->of[peer];
+	const struct mk_probes_state state = probes_state(result->probes, object->name);
 
-	if (!probes_state(result->probes, object->name).is_down)
+	if (!state.is_down && !*state.silent)
 		return NULL;
-	snprintf(
-		buf, 256,
-		"down: no node of '%s' answers probes: let UDP of the overlay (vxlanPort) pass between the nodes, and let that cluster know this one's nodes",
-		object->via ?: object->name);
+	if (!state.is_down)
+		snprintf(
+			buf, PROBES_REASON,
+			"nodes that do not answer probes: %s: let UDP of the overlay (vxlanPort) pass, or remove their PublishedNodes",
+			state.silent);
+	else
+		snprintf(
+			buf, PROBES_REASON,
+			"down: no node of '%s' answers probes: let UDP of the overlay (vxlanPort) pass between the nodes, and let that cluster know this one's nodes",
+			object->via ?: object->name);
 	return buf;
 }
 
@@ -112,8 +122,8 @@ static json_object *peer_json(const struct clusters_result *result, size_t peer)
 	const struct mk_cluster_peer *object = result->objects->of[peer];
 	const struct mk_probes_state probes = probes_state(result->probes, object->name);
 	size_t direct = nodes_direct(result, peer);
-	char buf[256];
-	const char *down = down_reason(result, peer, buf);
+	char buf[PROBES_REASON];
+	const char *down = probes_reason(result, peer, buf);
 
 	mk_json_add_text(json, "name", object->name);
 	json_object_object_add(json, "number",
@@ -195,9 +205,9 @@ static char *reasons_text(const struct clusters_result *result)
 		return NULL;
 	for (size_t i = 0; i < (MK_FAMILIES + 1) * result->objects->count; i++) {
 		size_t peer = i / (MK_FAMILIES + 1), family = i % (MK_FAMILIES + 1);
-		char buf[256];
+		char buf[PROBES_REASON];
 		const char *reason = family < MK_FAMILIES ? clusters_reason(result, family, peer)
-							  : down_reason(result, peer, buf);
+							  : probes_reason(result, peer, buf);
 
 		if (!reason)
 			continue;

@@ -76,6 +76,22 @@ static struct entry *find(const struct set *set, const struct entry *entry)
 	return set->count ? bsearch(entry, set->of, set->count, sizeof(*set->of), compare) : NULL;
 }
 
+/* The place of the first entry that is not before @entry. */
+static size_t lower_bound(const struct set *set, const struct entry *entry)
+{
+	size_t low = 0, high = set->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare(&set->of[middle], entry) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 static bool has(const struct set *set, const struct entry *entry)
 {
 	const struct entry *found = find(set, entry);
@@ -427,6 +443,30 @@ bool mk_clusters_sync_sends_to(const struct mk_clusters_sync *sync,
 	if (found)
 		memcpy(&hop, found->value, sizeof(hop));
 	return !(hop & MK_CLUSTER_HOP_TRIAL);
+}
+
+bool mk_clusters_sync_spreads_to(const struct mk_clusters_sync *sync, uint32_t number, uint32_t hop)
+{
+	const struct set *set = &sync->sets[NODES];
+	struct entry first = { 0 };
+	size_t at, count = 0;
+
+	memcpy(first.key, &number, sizeof(number));
+	for (at = lower_bound(set, &first); at < set->count; at++) {
+		struct mk_cluster_node_key key;
+		uint32_t value;
+
+		memcpy(&key, set->of[at].key, sizeof(key));
+		memcpy(&value, set->of[at].value, sizeof(value));
+		if (key.cluster != number)
+			break;
+		if (!(key.index & MK_CLUSTER_BY_INDEX))
+			continue;
+		if (value == hop)
+			return true;
+		count++;
+	}
+	return count == 0;
 }
 
 int mk_clusters_sync_counters(const struct mk_clusters_sync *sync, uint32_t number,

@@ -59,6 +59,10 @@ mk_must_check int mk_clusters_sync_audit(struct mk_clusters_sync *sync, struct m
 /* Do packets go to the node with the row @key, as last read or written, and not only probes? */
 bool mk_clusters_sync_sends_to(const struct mk_clusters_sync *sync,
 			       const struct mk_cluster_node_key *key);
+/* Does node @hop of cluster @number get packets that may go to any node? True, too, if no node
+ * does. */
+bool mk_clusters_sync_spreads_to(const struct mk_clusters_sync *sync, uint32_t number,
+				 uint32_t hop);
 
 /* Read the counters of a cluster, all CPUs together. Zeros: it has none. */
 mk_must_check int mk_clusters_sync_counters(const struct mk_clusters_sync *sync, uint32_t number,

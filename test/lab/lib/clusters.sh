@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # test/lab/lib/clusters.sh - several labs, each a cluster with the same pod ranges, that are peers by
-# objects written by hand. CLUSTERS has their names; those but the hub have two nodes.
+# objects written by hand. CLUSTERS has their names. They have two nodes, the hub as many as HUB_NODES has.
 
 BASE=${MK_LAB/t-clusters/cl} # names of labs are short
 # shellcheck disable=SC2034 # read by t_clusters.sh
@@ -25,7 +25,7 @@ of()
 	"$@"
 }
 
-nodes_of() { if [[ $1 == hub ]]; then echo node1; else echo node1 node2; fi; }
+nodes_of() { if [[ $1 == hub ]]; then echo "${HUB_NODES:-node1}"; else echo node1 node2; fi; }
 
 explain()
 {
@@ -97,6 +97,23 @@ peers_are() { [[ $(states "$1" "$2") == "$3" ]]; }
 
 # probes_show CLUSTER NODE PEER WANTED: "down answering", such as "false 2/2"
 probes_show() { [[ $(of "$1" on "$2" "$MK_BIN" peers "$3" -o json | jq -r '.[0] | "\(.down) \(.answering)"') == "$4" ]]; }
+
+# cut_off ADDRESS: no packet from or to a node with this address of the underlay passes the router
+cut_off()
+{
+	local ip
+	ip=$(by_family ip ip6)
+	ip netns exec "$BASE-west.wan" nft -f - <<-END
+		table inet cut {
+			chain forward {
+				type filter hook forward priority 0
+				$ip saddr $1 drop
+				$ip daddr $1 drop
+			}
+		}
+	END
+}
+mend() { ip netns exec "$BASE-west.wan" nft delete table inet cut; }
 
 # dropped CLUSTER NODE REASON
 dropped() { of "$1" drop_count "$2" "$3"; }
