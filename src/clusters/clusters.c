@@ -315,8 +315,8 @@ static void add_row(struct mk_clusters_rows *rows, uint32_t number, const struct
 		(struct mk_clusters_cluster){ .number = number, .row = *row };
 }
 
-/* No node has an external address: any of them gets the packets. If some are reached directly, no
- * hub has to. */
+/* No node has an external address: any of them gets the packets. If some are reached directly, this
+ * cluster chooses the node, otherwise the hub does, in the same way. */
 static void add_external(struct mk_clusters_rows *rows, const struct clusters_peer *at,
 			 const struct mk_cluster *of_pods)
 {
@@ -326,7 +326,7 @@ static void add_external(struct mk_clusters_rows *rows, const struct clusters_pe
 	row.host_bits = 0;
 	if (clusters_is_by_hub(at) && at->state->nodes_direct) {
 		row.via = at->state->number;
-		row.hop_count = (uint32_t)at->state->nodes_direct;
+		row.hop_count = (uint32_t)at->state->nodes_used;
 	}
 	add_row(rows, at->state->number | MK_CLUSTER_EXTERNAL, &row);
 }

@@ -368,25 +368,42 @@ static uint32_t rank_of(uint32_t hop, uint32_t other)
 	return rank ^ rank >> 13;
 }
 
-/* The number of the hop that gets what @hop would get as one of all nodes: a live one, chosen by
- * rendezvous hash. So flows of the other nodes stay where they are. If no node is live, all are
- * hops: a filter that drops probes must not cut traffic. */
-static uint32_t live_hop(const struct clusters_peer *at, const struct clusters_hop *hop)
+/* The node that gets what @hop would get as one of all nodes of @at: itself if it is live, otherwise
+ * a live one by rendezvous hash. So flows of the other nodes stay where they are. NULL: none is
+ * live. */
+static const struct clusters_hop *live_hop(const struct clusters_peer *at,
+					   const struct clusters_hop *hop)
 {
-	uint32_t best = hop->hop, most = 0;
+	const struct clusters_hop *best = NULL;
 
-	if (hop->is_live)
-		return hop->hop;
+	if (hop->is_live && hop->is_direct)
+		return hop;
 	for (size_t i = 0; i < at->state->nodes_used; i++) {
 		const struct clusters_hop *other = &at->hops[i];
-		uint32_t rank = rank_of(hop->hop, other->hop);
 
-		if (!other->is_live || !other->is_direct || (most && rank <= most))
-			continue;
-		best = other->hop;
-		most = rank ?: 1;
+		if (other->is_live && other->is_direct &&
+		    (!best || rank_of(hop->hop, other->hop) > rank_of(hop->hop, best->hop)))
+			best = other;
 	}
 	return best;
+}
+
+/* The hop for packets that may go to any node, and by their hash go to node @i. The hub and its
+ * branches have the nodes in one order. So a flow keeps its node, which has its session, while the
+ * path to the node is by the hub or direct. If no node is live, all are hops: a filter that drops
+ * probes must not cut traffic. */
+static uint32_t hop_of_place(const struct clusters_peer *at, size_t i)
+{
+	const struct clusters_peer *hub = at->carrier;
+	const struct clusters_hop *own = &at->hops[i], *by = own, *found = NULL;
+
+	if (!own->is_direct && hub && hub->state->nodes_used) {
+		by = &hub->hops[i % hub->state->nodes_used];
+		found = live_hop(hub, by);
+	}
+	if (!found)
+		found = live_hop(at, own);
+	return found ? found->hop : by->hop;
 }
 
 static void add_rows(struct mk_clusters_rows *rows, const struct clusters_peer *at)
@@ -400,8 +417,8 @@ static void add_rows(struct mk_clusters_rows *rows, const struct clusters_peer *
 			.addr = far_addr(&hop->node->address),
 			.number = at->state->number,
 		};
-		if (hop->is_direct)
-			add_row(rows, at, index++, live_hop(at, hop));
+		if (at->state->nodes_direct)
+			add_row(rows, at, index++, hop_of_place(at, i));
 		if (hop->is_numbered && clusters_goes_direct(at))
 			add_row(rows, at, hop->number,
 				hop->hop | (hop->is_direct ? 0 : MK_CLUSTER_HOP_TRIAL));

@@ -665,7 +665,8 @@ static bool is_second(const void *ctx, const struct mk_clusters_target *target,
 	       key->index == 2;
 }
 
-/* A node that answers without the hub gets its packets, the other one only probes. */
+/* A node that answers without the hub gets its packets, the other one only probes. Of the places of
+ * external addresses, the first one is the hub's then, which sends to the same node. */
 START_TEST(test_path_auto)
 {
 	start_paths(MK_CLUSTERS_PATH_AUTO);
@@ -678,13 +679,46 @@ START_TEST(test_path_auto)
 	check_rows(
 		HUB_ROW
 		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 1 mtu 1450 bits 8\n" OWN_ROW
-			EXTERNALS("21",
-				  "1") "node 20 1: 1\nnode 20 #0: 1\n"
-				       "node 21 1: 17fff\nnode 21 2: 2\nnode 21 #0: 2\n" CARRIERS
-				       "fdb 06:00:00:14:00:01 192.168.2.11:0\n"
-				       "fdb 06:00:00:15:00:01 192.168.2.11:0\n"
-				       "fdb 06:00:00:15:00:02 192.168.7.12:0\n"
-				       "fdb 06:00:00:15:7f:ff 192.168.7.11:0\n");
+			EXTERNALS(
+				"21",
+				"2") "node 20 1: 1\nnode 20 #0: 1\n"
+				     "node 21 1: 17fff\nnode 21 2: 2\nnode 21 #0: 1\nnode 21 #1: 2\n" CARRIERS
+				     "fdb 06:00:00:14:00:01 192.168.2.11:0\n"
+				     "fdb 06:00:00:15:00:01 192.168.2.11:0\n"
+				     "fdb 06:00:00:15:00:02 192.168.7.12:0\n"
+				     "fdb 06:00:00:15:7f:ff 192.168.7.11:0\n");
+}
+END_TEST
+
+static bool is_not_of_hub(const void *ctx, const struct mk_clusters_target *target, uint32_t number,
+			  uint32_t hop)
+{
+	(void)ctx;
+	(void)target;
+	(void)hop;
+	return number != 20;
+}
+
+static uint32_t hop_at(uint32_t number, uint32_t place)
+{
+	for (size_t i = 0; i < rows.node_count; i++)
+		if (rows.nodes[i].key.cluster == number &&
+		    rows.nodes[i].key.index == (MK_CLUSTER_BY_INDEX | place))
+			return rows.nodes[i].hop;
+	return UINT32_MAX;
+}
+
+/* If no node of the hub answers, nodes that are reached directly take the places of the others. */
+START_TEST(test_path_auto_without_hub)
+{
+	start_paths(MK_CLUSTERS_PATH_AUTO);
+	own.is_direct = is_second;
+	own.ctx = "240.1.2.1";
+	own.is_live = is_not_of_hub;
+	compile();
+	ck_assert_uint_eq(hop_at(20, 0), 1);
+	ck_assert_uint_eq(hop_at(21, 0), 2);
+	ck_assert_uint_eq(hop_at(21, 1), 2);
 }
 END_TEST
 
@@ -843,6 +877,7 @@ UNIT_SUITE("clusters")
 	tcase_add_test(tcase, test_hub);
 	tcase_add_test(tcase, test_path_direct);
 	tcase_add_test(tcase, test_path_auto);
+	tcase_add_test(tcase, test_path_auto_without_hub);
 	tcase_add_test(tcase, test_path_hub);
 	tcase_add_test(tcase, test_path_of_another);
 	tcase_add_test(tcase, test_wrong_via);
