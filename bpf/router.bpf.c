@@ -432,10 +432,12 @@ static __always_inline int may_send_error(const struct chain_ctx *ctx)
 }
 
 /* Does the source address name a single host, which may get an ICMP error (RFC 1122 3.2.2)? A view
- * may be in any range. */
+ * may be in any range, and the external address that a target's answer has by now. */
 static __always_inline int is_single_host(const struct mk_addr *addr, __u8 hook)
 {
 	if (hook == MK_HOOK_CLUSTER || (hook == MK_HOOK_OVERLAY && cluster_of_view(addr)))
+		return 1;
+	if (is_external(addr))
 		return 1;
 	if (hook != MK_HOOK_HOST && mk_addr_is_loopback(addr))
 		return 0;

@@ -652,6 +652,27 @@ START_TEST(test_error_from_outside)
 }
 END_TEST
 
+/* A target outside gets the error about its answer, as its own packet had been. */
+START_TEST(test_external_too_big)
+{
+	static const struct frame_options longer = { .packet_bytes = 1451,
+						     .fragment = DF,
+						     .tcp_flags = ACK };
+	struct frame in = peers_frame(PEER_NORTH, FIXTURE_CLUSTER,
+				      "tcp " THERE ":40000 > 247.255.0.5:5432", NULL),
+		     out, answer;
+	char seen[256];
+
+	start_externals();
+	out = fixture_expect("sent", MK_HOOK_CLUSTER, &in, TO_UPLINK, NULL);
+	answer = frame_make(reversed(&out), &longer);
+	snprintf(seen, sizeof(seen), "icmp-error " NODE " > " TARGET " 3/4 [%s]",
+		 frame_flow(&answer));
+	out = fixture_expect("too big", MK_HOOK_UPLINK, &answer, TO_UPLINK, seen);
+	ck_assert_uint_eq(frame_icmp_mtu(&out), 1450);
+}
+END_TEST
+
 /* The hub passes packets to external addresses, and their answers, on. */
 START_TEST(test_external_in_transit)
 {
@@ -699,6 +720,7 @@ BPF_SUITE("Services of other clusters")
 	tcase_add_test(tcase, test_error_closed);
 	tcase_add_test(tcase, test_external_of_peer);
 	tcase_add_test(tcase, test_error_from_outside);
+	tcase_add_test(tcase, test_external_too_big);
 	tcase_add_test(tcase, test_external_in_transit);
 
 	tcase = bpf_case_after(suite, "fragments of clusters", fixture_clusters, NULL);

@@ -327,7 +327,7 @@ targets_answer()
 {
 	local from
 	for from in a b node1; do
-		of west ask "$from" tcp "$(with_port "$1" 9191)" >"$TMP/asked" && expect_match "host by $from" "^node2 " "$(cat "$TMP/asked")"
+		of west ask "$from" tcp "$(with_port "$1" 9191)" --want 60000 >"$TMP/asked" && expect_match "host by $from" "^node2 " "$(cat "$TMP/asked")"
 		of west ask "$from" udp "$(with_port "$2" 9191)" >"$TMP/asked" && expect_match "outside by $from" "^world " "$(cat "$TMP/asked")"
 	done
 }
