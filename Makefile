@@ -268,9 +268,9 @@ unit: ## unit tests and the API client's (with SAN=1 under the sanitizers)
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(UNIT_BINS) $(BUILD)/test/wire/follow
 	$(Q)test/run --build $(BUILD) unit wire
 
-chaos: deps ## faults at random under load, SECONDS=300, or KILLS=100 of the agent; SEED=N: the same choices
+chaos: deps ## faults at random under load, SECONDS=300, or KILLS=100 of the agent; SCENARIO=clusters; SEED=N: the same choices
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all
-	$(Q)CHAOS_SECONDS=$(or $(SECONDS),300) test/progress chaos test/chaos/run
+	$(Q)CHAOS_SECONDS=$(or $(SECONDS),300) SCENARIO=$(or $(SCENARIO),node) test/progress chaos test/chaos/run
 
 floods: deps ## FLOOD=10000000 first packets by each way, TCP and UDP, beside 1,000 connections
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/lab/flood

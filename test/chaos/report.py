@@ -3,10 +3,10 @@
 """report.py FAULTS LOAD... - the table of a run. FAULTS: lines `TIME ALL REPAIRED NAME`: seconds until
 new connections worked by all ways, `-` if they did not in time, and until the agent said that it had put back
 what was missing, `-` if that is not its business. Exit status 1 if something did not work, a repair took
-longer than REPAIR_SECONDS, a connection broke (but see HOST_ANSWERS), an agent's death lost a
+longer than REPAIR_SECONDS, a connection broke (but see HOST_ANSWERS, MOVES_EXTERNAL), an agent's death lost a
 datagram, or something was answered that policies or functions deny (but see UNGUARDED). Flows of files
 *.chained pass functions and have a line of their own: after no fault may one break, or an answer pass. A LOAD
-also has lines `function PASSED DENIED`, packets of a function."""
+also has lines `function PASSED DENIED`, packets of a function. A scenario without such files has no chains."""
 import statistics
 import sys
 from collections import Counter
@@ -18,6 +18,9 @@ REPAIR_SECONDS = 5
 HOST_ANSWERS = ("map ", "uplink's ")
 # Until the repair, no program sees the pod's packets.
 UNGUARDED = ("pod's ",)
+# One node of a cluster has the sessions of a flow to an external address (files *.external). Which one it is
+# depends on the number of nodes that the sender, or its hub, knows.
+MOVES_EXTERNAL = ("published node", "copies of a peer")
 
 
 def read(path):
@@ -42,7 +45,7 @@ def chained(count):
 def main():
     faults = sorted((float(f[0]), f[1], f[2], " ".join(f[3:])) for f in read(sys.argv[1]))
     rows, total = {}, {"flows": 0, "exchanges": 0, "datagrams": 0, "denied": 0}
-    fresh = lambda: {"times": 0, "all": [], "repaired": [], "broken": 0, "lost": 0, "passed": 0}
+    fresh = lambda: {"times": 0, "all": [], "repaired": [], "broken": 0, "lost": 0, "passed": 0, "moved": 0}
     for _, works, repaired, name in faults:
         row = rows.setdefault(name, fresh())
         row["times"] += 1
@@ -60,7 +63,9 @@ def main():
             total[words[0]] += int(words[1])
         if words[0] in ("broken", "lost", "passed"):
             past = [name for when, _, _, name in faults if when <= float(words[1])]
-            (rows[past[-1]] if past else before)[words[0]] += 1
+            row = rows[past[-1]] if past else before
+            row[words[0]] += 1
+            row["moved"] += words[0] == "broken" and path.endswith(".external") and bool(past) and past[-1].startswith(MOVES_EXTERNAL)
             if words[0] != "lost":
                 print(f"{' '.join([words[0], *words[2:]])}, after: {past[-1] if past else 'no fault'}")
     print(f"{'fault':38} {'times':>5} {'connections held':>17} {'datagrams lost':>15} {'denied passed':>14} {'repaired after s':>17} {'all works after s':>18}")
@@ -72,7 +77,7 @@ def main():
         held = f"{all_flows - row['broken']} of {all_flows}"
         print(f"{name:38} {row['times']:5} {held:>17} {row['lost']:15} {row['passed']:14} {spread(row['repaired']):>17} {text:>18}")
         late = any(seconds > REPAIR_SECONDS for seconds in row["repaired"])
-        broke = row["broken"] and not name.startswith(HOST_ANSWERS)
+        broke = row["broken"] > row["moved"] and not name.startswith(HOST_ANSWERS)
         bad |= bool(missed or late or broke or (row["lost"] and name.startswith("agent killed")))
         bad |= row["passed"] > 0 and not name.startswith(UNGUARDED)
     if any(before[what] for what in ("broken", "lost", "passed")):
@@ -82,8 +87,10 @@ def main():
     repaired = [seconds for row in rows.values() for seconds in row["repaired"]]
     print(f"{count} faults, {total['exchanges']} exchanges, {total['datagrams']} datagrams, {total['denied']} denied attempts; "
           f"median to longest; all repairs: {spread(repaired) or 'none'}, the bound is {REPAIR_SECONDS}")
-    line, wrong = chained(of_chains)
-    print(line)
+    wrong = False
+    if any(path.endswith(".chained") for path in sys.argv[2:]):
+        line, wrong = chained(of_chains)
+        print(line)
     sys.exit(1 if bad or wrong else 0)
 
 

@@ -16,14 +16,10 @@ CLUSTERS=(west east hub) WITH_API=yes
 . "$HERE/lib/clusters.sh"
 # shellcheck disable=SC2034 # read by clusters.sh
 MORE_FLAGS="--clusterset-cidr $(both 247.254.0.0/16)"
-GROUP=/apis/networking.monokube.io/v1alpha1
 MCS=/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop
 SLICES=/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices
 
 # ---- objects
-
-# get CLUSTER PATH JQ
-get() { of "$1" lab api get "$2" | jq -r "$3"; }
 
 # published_here CLUSTER KIND: names of what CLUSTER publishes, also of what it relays
 published_here() { get "$1" "$GROUP/namespaces/monokube-published/$2" '[.items[].metadata.name] | sort | join(" ")'; }
@@ -44,48 +40,6 @@ carry()
 	done
 }
 
-namespaces()
-{
-	local name
-	for name in shop monokube-peers monokube-published; do
-		printf -- '---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n' "$name"
-	done
-}
-
-# peers_with OF NAME SPEC: a ClusterPeer without view
-peers_with()
-{
-	of "$1" apply "peer-$1-$2" <<-END
-		apiVersion: networking.monokube.io/v1alpha1
-		kind: ClusterPeer
-		metadata: {name: $2}
-		spec: {$3}
-	END
-}
-
-# exports CLUSTER: its pod b as shop/CLUSTER, port 80
-exports()
-{
-	of "$1" apply web <<-END
-		apiVersion: v1
-		kind: Service
-		metadata: {name: $1, namespace: shop}
-		spec: {clusterIP: 10.96.5.1, ports: [{name: http, port: 80}, {name: udp, port: 80, protocol: UDP}]}
-		---
-		apiVersion: discovery.k8s.io/v1
-		kind: EndpointSlice
-		metadata: {name: $1, namespace: shop, labels: {kubernetes.io/service-name: $1}}
-		addressType: IPv4
-		ports: [{name: http, port: 8080}, {name: udp, port: 8080, protocol: UDP}]
-		endpoints: [{addresses: [10.244.2.2], nodeName: node2}]
-		---
-		apiVersion: multicluster.x-k8s.io/v1beta1
-		kind: ServiceExport
-		metadata: {name: $1, namespace: shop}
-	END
-}
-
-has_peers() { expect_eq "ClusterPeers of $1" "$2" "$(get "$1" "$GROUP/clusterpeers" '[.items[].metadata.name] | sort | join(" ")')"; }
 import_address() { get "$1" "$MCS/serviceimports/$2" '.spec.ips[0] // empty'; }
 slices_of() { get "$1" "$SLICES" '[.items[] | select(.metadata.labels["multicluster.kubernetes.io/service-name"] == "'"$2"'") | .endpoints[].addresses[0]] | join(" ")'; }
 imports_nothing() { expect_eq "endpoints of $2 in $1" "" "$(slices_of "$1" "$2")"; }

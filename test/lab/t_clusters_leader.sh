@@ -13,12 +13,8 @@ CLUSTERS=(west east) WITH_API=yes
 . "$HERE/lib/clusters.sh"
 # shellcheck disable=SC2034 # read by clusters.sh
 MORE_FLAGS="--clusterset-cidr $(both 247.254.0.0/16)"
-GROUP=/apis/networking.monokube.io/v1alpha1
 
 # ---- objects
-
-# get CLUSTER PATH JQ
-get() { of "$1" lab api get "$2" | jq -r "$3"; }
 
 # carry KIND: what east has published of KIND is what west has of it
 carry()
@@ -29,14 +25,6 @@ carry()
 		 .metadata = {name: .metadata.name, namespace: "monokube-peers", labels: .metadata.labels} | tojson | "---", .' \
 		>"$TMP/carried-$plural.yaml"
 	of west lab apply "$TMP/carried-$plural.yaml"
-}
-
-namespaces()
-{
-	local name
-	for name in shop monokube-peers monokube-published; do
-		printf -- '---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n' "$name"
-	done
 }
 
 # east_exports ENDPOINT...: each is ADDRESS=NODE
@@ -99,8 +87,6 @@ west_sees()
 # asked CLUSTER POD: who answers 24 requests to the clusterset's address
 asked() { of "$1" ask "$2" tcp "$(with_port "$(import_address "$1")" 80)" --count 24 | cut -d' ' -f1 | sort -u | xargs; }
 answers() { expect_eq "who answers $2 of $1" "$3" "$(asked "$1" "$2" || true)"; }
-
-leader_of() { get "$1" /apis/coordination.k8s.io/v1/namespaces/monokube-peers/leases/monokube-peers .spec.holderIdentity; }
 
 # ---- rows
 
@@ -183,24 +169,6 @@ export_ends()
 	of west lab delete "$TMP/carried-publishedservices.yaml"
 	wait_for 40 imports_nothing west
 }
-
-# reads CLUSTER PEER ADDRESS: the Secret by which CLUSTER reads the API server of PEER
-reads()
-{
-	local dir=/run/mklab-$BASE-$2/api
-	of "$1" apply "secret-$2" <<-END
-		apiVersion: v1
-		kind: Secret
-		metadata: {name: peer-$2, namespace: monokube-peers}
-		data:
-		  servers: $(base64 -w 0 "$dir/ready")
-		  ca.crt: $(base64 -w 0 "$dir/ca.crt")
-		  token: $(printf %s "$BASE-$2-reader" | base64 -w 0)
-	END
-	of "$1" lab kubectl patch clusterpeer "$2" --type merge -p '{"spec":{"secretName":"peer-'"$2"'"}}'
-}
-
-connected() { expect_eq "Connected of $2 in $1" "$3" "$(get "$1" "$GROUP/clusterpeers/$2" '.status.conditions[] | select(.type == "Connected").reason')"; }
 
 # reachable CLUSTER PEER: its status says how the nodes answer probes
 reachable()

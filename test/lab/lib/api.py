@@ -35,6 +35,14 @@ KINDS = {  # kind: (apiVersion, plural, has a namespace)
     "NetworkPolicy": ("networking.k8s.io/v1", "networkpolicies", True),
     "ClusterNetworkPolicy": ("policy.networking.k8s.io/v1alpha2", "clusternetworkpolicies", False),
     "ServiceFunctionChain": ("networking.monokube.io/v1alpha1", "servicefunctionchains", True),
+    "ClusterPeer": ("networking.monokube.io/v1alpha1", "clusterpeers", False),
+    "PublishedCluster": ("networking.monokube.io/v1alpha1", "publishedclusters", True),
+    "PublishedNode": ("networking.monokube.io/v1alpha1", "publishednodes", True),
+    "PublishedService": ("networking.monokube.io/v1alpha1", "publishedservices", True),
+    "ServiceExport": ("multicluster.x-k8s.io/v1beta1", "serviceexports", True),
+    "ServiceImport": ("multicluster.x-k8s.io/v1beta1", "serviceimports", True),
+    "Lease": ("coordination.k8s.io/v1", "leases", True),
+    "Secret": ("v1", "secrets", True),
 }
 
 

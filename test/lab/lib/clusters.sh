@@ -91,6 +91,79 @@ peer()
 	END
 }
 
+# ---- objects in API servers (WITH_API=yes)
+
+GROUP=/apis/networking.monokube.io/v1alpha1
+
+# get CLUSTER PATH JQ
+get() { of "$1" lab api get "$2" | jq -r "$3"; }
+
+namespaces()
+{
+	local name
+	for name in shop monokube-peers monokube-published; do
+		printf -- '---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n' "$name"
+	done
+}
+
+# peers_with OF NAME SPEC: a ClusterPeer without view
+peers_with()
+{
+	of "$1" apply "peer-$1-$2" <<-END
+		apiVersion: networking.monokube.io/v1alpha1
+		kind: ClusterPeer
+		metadata: {name: $2}
+		spec: {$3}
+	END
+}
+
+# exports CLUSTER [SERVICE PORT ENDPOINTS]: its pod b as shop/CLUSTER, or these endpoints, at port 80 of TCP and UDP
+exports()
+{
+	local name=${2:-$1} port=${3:-8080} endpoints=${4:-'{addresses: [10.244.2.2], nodeName: node2}'}
+	of "$1" apply "export-$name" <<-END
+		apiVersion: v1
+		kind: Service
+		metadata: {name: $name, namespace: shop}
+		spec: {ports: [{name: http, port: 80}, {name: udp, port: 80, protocol: UDP}]}
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: $name, namespace: shop, labels: {kubernetes.io/service-name: $name}}
+		addressType: IPv4
+		ports: [{name: http, port: $port}, {name: udp, port: $port, protocol: UDP}]
+		endpoints: [$endpoints]
+		---
+		apiVersion: multicluster.x-k8s.io/v1beta1
+		kind: ServiceExport
+		metadata: {name: $name, namespace: shop}
+	END
+}
+
+# reads CLUSTER PEER: the Secret by which CLUSTER reads the API server of PEER
+reads()
+{
+	local dir=/run/mklab-$BASE-$2/api
+	of "$1" apply "secret-$2" <<-END
+		apiVersion: v1
+		kind: Secret
+		metadata: {name: peer-$2, namespace: monokube-peers}
+		data:
+		  servers: $(base64 -w 0 "$dir/ready")
+		  ca.crt: $(base64 -w 0 "$dir/ca.crt")
+		  token: $(printf %s "$BASE-$2-reader" | base64 -w 0)
+	END
+	of "$1" lab kubectl patch clusterpeer "$2" --type merge -p '{"spec":{"secretName":"peer-'"$2"'"}}'
+}
+
+# connected CLUSTER PEER REASON
+connected() { expect_eq "Connected of $2 in $1" "$3" "$(get "$1" "$GROUP/clusterpeers/$2" '.status.conditions[] | select(.type == "Connected").reason')"; }
+has_peers() { expect_eq "ClusterPeers of $1" "$2" "$(get "$1" "$GROUP/clusterpeers" '[.items[].metadata.name] | sort | join(" ")')"; }
+# leader_of CLUSTER: the node whose agent writes
+leader_of() { get "$1" /apis/coordination.k8s.io/v1/namespaces/monokube-peers/leases/monokube-peers .spec.holderIdentity; }
+
+# ---- what nodes see
+
 states() { of "$1" on "$2" "$MK_BIN" peers -o json | jq -r '.[] | "\(.name) \(.path) \(.state)"' | sort | paste -sd,; }
 # peers_are OF NODE WANTED
 peers_are() { [[ $(states "$1" "$2") == "$3" ]]; }
