@@ -368,9 +368,9 @@ static uint32_t rank_of(uint32_t hop, uint32_t other)
 	return rank ^ rank >> 13;
 }
 
-/* The node that gets what @hop would get as one of all nodes of @at: itself if it is live, otherwise
- * a live one by rendezvous hash. So flows of the other nodes stay where they are. NULL: none is
- * live. */
+/* The node that gets what @hop would get as one of all nodes of @at: itself if it is live,
+ * otherwise a live one by rendezvous hash. So flows of the other nodes stay where they are. NULL:
+ * none is live. */
 static const struct clusters_hop *live_hop(const struct clusters_peer *at,
 					   const struct clusters_hop *hop)
 {

@@ -68,7 +68,7 @@ export_all()
 	done
 }
 
-# What is asked: `CLUSTER POD ADDRESS:PORT`. What is never answered, too: an export opens its own port alone.
+# Lists what pods ask, as `CLUSTER POD ADDRESS:PORT`. DENIED_WORK gets no answer: an export opens one port only.
 # A pod that starts in a cluster asks LATE[CLUSTER]: the API server may be away then.
 declare -A LATE
 work()
@@ -228,7 +228,7 @@ path_changes()
 	all_new_work
 }
 
-# What a leader or an agent published is deleted, and it publishes it again.
+# Delete a PublishedNode. The agent publishes it again.
 published_goes()
 {
 	local kind=publishednode name=$CLUSTER.$NODE

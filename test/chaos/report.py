@@ -19,8 +19,10 @@ HOST_ANSWERS = ("map ", "uplink's ")
 # Until the repair, no program sees the pod's packets.
 UNGUARDED = ("pod's ",)
 # One node of a cluster has the sessions of a flow to an external address (files *.external). Which one it is
-# depends on the number of nodes that the sender, or its hub, knows.
-MOVES_EXTERNAL = ("published node", "copies of a peer")
+# depends on the number of nodes that the sender, or its hub, knows, and on which of them answer probes. A node
+# that does not answer for two seconds loses its flows, and gets them again later.
+MOVES_EXTERNAL = ("published node", "copies of a peer", "mkpeer", "table clusters", "table cluster_", "table routes")
+MOVES_SECONDS = 15
 
 
 def read(path):
@@ -40,6 +42,12 @@ def chained(count):
             f"functions passed {count['through']} packets and denied {count['refused']}")
     wrong = count["broken"] or count["passed"]
     return line, wrong or not all(count[what] for what in ("flows", "exchanges", "denied", "through", "refused"))
+
+
+def moves(path, when, faults):
+    """May a flow of this file have moved to another node at this time?"""
+    return path.endswith(".external") and any(
+        name.startswith(MOVES_EXTERNAL) and began <= when <= began + MOVES_SECONDS for began, _, _, name in faults)
 
 
 def main():
@@ -65,7 +73,7 @@ def main():
             past = [name for when, _, _, name in faults if when <= float(words[1])]
             row = rows[past[-1]] if past else before
             row[words[0]] += 1
-            row["moved"] += words[0] == "broken" and path.endswith(".external") and bool(past) and past[-1].startswith(MOVES_EXTERNAL)
+            row["moved"] += words[0] == "broken" and moves(path, float(words[1]), faults)
             if words[0] != "lost":
                 print(f"{' '.join([words[0], *words[2:]])}, after: {past[-1] if past else 'no fault'}")
     print(f"{'fault':38} {'times':>5} {'connections held':>17} {'datagrams lost':>15} {'denied passed':>14} {'repaired after s':>17} {'all works after s':>18}")

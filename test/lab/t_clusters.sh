@@ -253,7 +253,7 @@ path_changes_under_load()
 	nothing_broke
 }
 
-# Of two nodes that carry packets, one is away.
+# One of the two nodes that carry packets is cut off.
 hub_node_dies()
 {
 	through_hub

@@ -120,12 +120,13 @@ peers_with()
 # exports CLUSTER [SERVICE PORT ENDPOINTS]: its pod b as shop/CLUSTER, or these endpoints, at port 80 of TCP and UDP
 exports()
 {
-	local name=${2:-$1} port=${3:-8080} endpoints=${4:-'{addresses: [10.244.2.2], nodeName: node2}'}
+	local name=${2:-$1} port=${3:-8080} endpoints=${4:-'{addresses: [10.244.2.2], nodeName: node2}'} number
+	number=$(cksum <<<"$name" | awk '{ print $1 % 250 + 1 }') # its address shows the family, too
 	of "$1" apply "export-$name" <<-END
 		apiVersion: v1
 		kind: Service
 		metadata: {name: $name, namespace: shop}
-		spec: {ports: [{name: http, port: 80}, {name: udp, port: 80, protocol: UDP}]}
+		spec: {clusterIP: 10.96.5.$number, ports: [{name: http, port: 80}, {name: udp, port: 80, protocol: UDP}]}
 		---
 		apiVersion: discovery.k8s.io/v1
 		kind: EndpointSlice
