@@ -12,9 +12,11 @@
 
 #include "abi.h"
 
-#define MK_CLUSTERS	      1024
-#define MK_CLUSTER_ROWS	      (2 * MK_CLUSTERS + 1) /* with those of external addresses */
-#define MK_CLUSTER_NODES      65536 /* of all other clusters */
+#define MK_CLUSTERS	  1024
+#define MK_CLUSTER_ROWS	  (2 * MK_CLUSTERS + 1) /* with those of external addresses */
+#define MK_CLUSTER_PLACES 32 /* of a cluster, for addresses whose node is not known */
+/* rows of all other clusters: 32768 nodes, and twice the places */
+#define MK_CLUSTER_NODES      (32768 + 2 * MK_CLUSTERS * MK_CLUSTER_PLACES)
 #define MK_CLUSTER_CARRIERS   65536
 #define MK_CLUSTER_NUMBER_MAX 0xffffffU /* a number has 24 bits; 0 is none */
 /* The key of a cluster's external addresses: its number with this bit. */
@@ -39,8 +41,10 @@ struct mk_cluster {
 	struct mk_addr mask; /* of both */
 	/* The cluster whose nodes get its packets, as far as none of its own is known to be reached
 	 * directly, and whose nodes may send them: its own number, or a hub's. */
-	__u32 via;
-	__u32 hop_count; /* entries of map cluster_nodes with MK_CLUSTER_BY_INDEX; 0: no node known */
+	__u32 via; /* of external addresses with MK_CLUSTER_EXTERNAL, if their cluster is meant */
+	/* Entries of map cluster_nodes with MK_CLUSTER_BY_INDEX: MK_CLUSTER_PLACES, or as many as
+	 * an earlier version has written. 0: no node is known. */
+	__u32 hop_count;
 	__u16 mtu_bytes; /* of packets to it */
 	/* The low bits of an address behind a node's pod CIDR: 8 for 10.244.1.0/24. The fewest, if
 	 * pod CIDRs differ in size. 0: no node is known, or all are reached by a hub. */
@@ -52,12 +56,13 @@ _Static_assert(sizeof(struct mk_cluster) == MK_BY_FAMILY(24, 60), "map value ABI
 /* Map cluster_nodes, a hash: which nodes get packets to a cluster. The value is the number of a hop
  * (struct mk_cluster_dest), with MK_CLUSTER_HOP_TRIAL if only probes go there. There are two kinds
  * of keys: the cluster and the number of the node that has the pod (mk_node_number() of the home
- * address), and mk_cluster.via and an index, 0 to mk_cluster.hop_count - 1, for addresses whose
- * node is not known. So a node that is reached directly has a row, although a hub gets the packets
- * to the others. */
+ * address), and mk_cluster.via and a place, 0 to mk_cluster.hop_count - 1, for addresses whose node
+ * is not known. So a node that is reached directly has a row, although a hub gets the packets to
+ * the others. External addresses of a cluster have places of their own: their flows have sessions,
+ * so they leave a silent node later than others (MK_PROBES_GONE). */
 struct mk_cluster_node_key {
 	__u32 cluster;
-	__u32 index; /* a node's number, or MK_CLUSTER_BY_INDEX | index */
+	__u32 index; /* a node's number, or MK_CLUSTER_BY_INDEX | place */
 };
 #define MK_CLUSTER_BY_INDEX 0x80000000U
 /* In a value: whether the node is reached directly is not known, so a hub gets its packets. */

@@ -295,7 +295,7 @@ static struct mk_cluster row_of(const struct clusters_work *work, const struct c
 	struct mk_cluster row = { .mask = no_address_matches(work->own->family) };
 
 	row.via = at->carrier ? at->carrier->state->number : at->state->number;
-	row.hop_count = at->carrier ? (uint32_t)at->carrier->state->nodes_used : 0;
+	row.hop_count = at->carrier && at->carrier->state->nodes_used ? MK_CLUSTER_PLACES : 0;
 	row.mtu_bytes = mtu_of(at, work->own->mtu_bytes);
 	if (at->carrier)
 		row.mtu_bytes = mtu_of(at->carrier, row.mtu_bytes);
@@ -315,8 +315,9 @@ static void add_row(struct mk_clusters_rows *rows, uint32_t number, const struct
 		(struct mk_clusters_cluster){ .number = number, .row = *row };
 }
 
-/* No node has an external address: any of them gets the packets. If some are reached directly, this
- * cluster chooses the node, otherwise the hub does, in the same way. */
+/* No node has an external address: any of them gets the packets, by places of these addresses. If
+ * some nodes are reached directly, this cluster chooses one, otherwise the hub does, in the same
+ * way. */
 static void add_external(struct mk_clusters_rows *rows, const struct clusters_peer *at,
 			 const struct mk_cluster *of_pods)
 {
@@ -324,9 +325,9 @@ static void add_external(struct mk_clusters_rows *rows, const struct clusters_pe
 
 	set_ranges(&row, &at->external_home, &at->external_view);
 	row.host_bits = 0;
-	if (clusters_is_by_hub(at) && at->state->nodes_direct) {
-		row.via = at->state->number;
-		row.hop_count = (uint32_t)at->state->nodes_used;
+	if (at->state->nodes_direct) {
+		row.via = at->state->number | MK_CLUSTER_EXTERNAL;
+		row.hop_count = MK_CLUSTER_PLACES;
 	}
 	add_row(rows, at->state->number | MK_CLUSTER_EXTERNAL, &row);
 }

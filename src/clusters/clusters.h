@@ -69,6 +69,7 @@ struct mk_clusters_target {
 	struct mk_ip ip; /* its virtual pod address, in the view */
 	bool is_direct; /* it gets packets, not only probes */
 	bool is_live; /* it gets packets that may go to any node */
+	bool keeps; /* .. and packets to external addresses */
 };
 
 struct mk_clusters_own {
@@ -88,8 +89,9 @@ struct mk_clusters_own {
 	 * peer's node would be masqueraded with a node's address. So nodes with another port are
 	 * left out. */
 	uint16_t port;
-	/* Does this node answer probes, as number @hop of cluster @number? Without a pod CIDR its
-	 * address is AF_UNSPEC. NULL: all do. */
+	/* Does this node answer probes, as number @hop of cluster @number? With MK_CLUSTER_EXTERNAL
+	 * in @number: does it keep its flows to external addresses? Without a pod CIDR its address
+	 * is AF_UNSPEC. NULL: all do. */
 	bool (*is_live)(const void *ctx, const struct mk_clusters_target *target, uint32_t number,
 			uint32_t hop);
 	/* Does this node answer without a hub? Its row has @key. NULL: none does. */

@@ -9,11 +9,12 @@
 /* A node that may send packets. */
 struct clusters_hop {
 	const struct mk_clusters_node *node;
-	uint32_t hop;
+	uint32_t hop, name_hash;
 	uint32_t number; /* of its pod CIDR, if @is_numbered */
 	bool is_numbered;
 	bool is_direct; /* it gets packets, not only probes */
 	bool is_live; /* it gets packets that may go to any node */
+	bool keeps; /* .. and packets to external addresses */
 };
 
 /* A peer with what is decided about it, in the order in which peers win conflicts. */

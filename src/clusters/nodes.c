@@ -7,10 +7,10 @@
 #include "base/cleanup.h"
 #include "clusters/clusters_internal.h"
 
-/* The limits of both tables; at most two rows per node are by number and by index. */
-#define NODES_MAX (MK_CLUSTER_NODES / 2)
+/* A node has a row by its number. A peer has a row per place, and as many of external addresses. */
+#define NODES_MAX MK_CLUSTERS_NODES_MAX
 _Static_assert(NODES_MAX <= MK_CLUSTER_CARRIERS, "a carrier per node");
-_Static_assert(NODES_MAX == MK_CLUSTERS_NODES_MAX, "numbers of hops");
+_Static_assert(NODES_MAX + 2 * MK_CLUSTERS * MK_CLUSTER_PLACES <= MK_CLUSTER_NODES, "all rows");
 
 static struct mk_far_addr far_addr(const struct mk_ip *ip)
 {
@@ -110,6 +110,16 @@ static int note_left_out(struct clusters_peer *at, const char *node, const char 
 			    node, why, count - 1);
 }
 
+/* A hash of @text (FNV-1a). */
+static uint32_t hash_of(const char *text)
+{
+	uint32_t hash = 0x811c9dc5U;
+
+	for (; *text; text++)
+		hash = (hash ^ (uint8_t)*text) * 0x01000193U;
+	return hash;
+}
+
 static int choose(struct nodes *nodes, struct clusters_peer *at, size_t *place)
 {
 	size_t left_out = 0;
@@ -120,7 +130,9 @@ static int choose(struct nodes *nodes, struct clusters_peer *at, size_t *place)
 		const char *lack = lack_of(nodes, at, node, *place);
 
 		if (!lack) {
-			at->hops[at->state->nodes_used++].node = node;
+			at->hops[at->state->nodes_used++] =
+				(struct clusters_hop){ .node = node,
+						       .name_hash = hash_of(node->name) };
 			nodes->used++;
 		} else if (left_out++ == 0) {
 			name = node->name;
@@ -300,7 +312,8 @@ static struct mk_clusters_target target_of(const struct clusters_work *work,
 					    .node = hop->node->name,
 					    .ip = mk_ip_of_family(&addr, ip.family),
 					    .is_direct = hop->is_direct,
-					    .is_live = hop->is_live };
+					    .is_live = hop->is_live,
+					    .keeps = hop->keeps };
 }
 
 static bool gets_packets(const struct clusters_work *work, const struct clusters_peer *at,
@@ -328,9 +341,10 @@ static void choose_direct(const struct clusters_work *work, struct clusters_peer
 	}
 }
 
-/* Those that may be hops for any address: nodes of a peer that is reached by its own nodes. */
+/* Do probes find out whether the node has places? @number: of its cluster, or of the external
+ * addresses of its cluster. */
 static bool answers(const struct clusters_work *work, const struct clusters_peer *at,
-		    const struct clusters_hop *hop)
+		    const struct clusters_hop *hop, uint32_t number)
 {
 	const struct mk_clusters_own *own = work->own;
 	struct mk_clusters_target target = { .peer = (size_t)(at->peer - work->input),
@@ -340,76 +354,117 @@ static bool answers(const struct clusters_work *work, const struct clusters_peer
 		return true;
 	if (hop->is_numbered)
 		target = target_of(work, at, hop);
-	return own->is_live(own->ctx, &target, at->state->number, hop->hop);
+	return own->is_live(own->ctx, &target, number, hop->hop);
 }
 
 static void choose_live(const struct clusters_work *work, struct clusters_peer *at)
 {
-	for (size_t i = 0; i < at->state->nodes_used; i++)
-		at->hops[i].is_live = answers(work, at, &at->hops[i]);
+	uint32_t number = at->state->number;
+
+	for (size_t i = 0; i < at->state->nodes_used; i++) {
+		struct clusters_hop *hop = &at->hops[i];
+
+		hop->is_live = answers(work, at, hop, number);
+		hop->keeps = answers(work, at, hop, number | MK_CLUSTER_EXTERNAL);
+	}
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void add_row(struct mk_clusters_rows *rows, const struct clusters_peer *at, uint32_t index,
-		    uint32_t hop)
+static void add_row(struct mk_clusters_rows *rows, uint32_t number, uint32_t index, uint32_t hop)
 {
 	rows->nodes[rows->node_count++] = (struct mk_clusters_hop){
-		.key = { .cluster = at->state->number, .index = index },
+		.key = { .cluster = number, .index = index },
 		.hop = hop,
 	};
 }
 
-static uint32_t rank_of(uint32_t hop, uint32_t other)
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static uint32_t rank_of(uint32_t place, const struct clusters_hop *hop)
 {
-	uint32_t rank = (hop * 0x9e3779b1U ^ other) * 0x85ebca6bU;
+	uint32_t rank = (place * 0x9e3779b1U ^ hop->name_hash) * 0x85ebca6bU;
 
 	rank = (rank ^ rank >> 15) * 0xc2b2ae35U;
 	return rank ^ rank >> 13;
 }
 
-/* The node that gets what @hop would get as one of all nodes of @at: itself if it is live,
- * otherwise a live one by rendezvous hash. So flows of the other nodes stay where they are. NULL:
- * none is live. */
-static const struct clusters_hop *live_hop(const struct clusters_peer *at,
-					   const struct clusters_hop *hop)
+/* May the node have places? */
+typedef bool may_take_fn(const struct clusters_hop *hop);
+
+static bool is_any(const struct clusters_hop *hop)
+{
+	(void)hop;
+	return true;
+}
+
+static bool is_live(const struct clusters_hop *hop)
+{
+	return hop->is_live && hop->is_direct;
+}
+
+static bool keeps(const struct clusters_hop *hop)
+{
+	return hop->keeps;
+}
+
+/* The node of @at that has @place: the highest hash of the place and the node's name decides. So
+ * only places of a node that goes move, and a node that comes takes its share alone. The hub and
+ * its branches have the same names, so they choose alike. NULL: no node may take it. */
+static const struct clusters_hop *node_of_place(const struct clusters_peer *at, uint32_t place,
+						may_take_fn *may_take)
 {
 	const struct clusters_hop *best = NULL;
 
-	if (hop->is_live && hop->is_direct)
-		return hop;
 	for (size_t i = 0; i < at->state->nodes_used; i++) {
-		const struct clusters_hop *other = &at->hops[i];
+		const struct clusters_hop *hop = &at->hops[i];
 
-		if (other->is_live && other->is_direct &&
-		    (!best || rank_of(hop->hop, other->hop) > rank_of(hop->hop, best->hop)))
-			best = other;
+		if (may_take(hop) && (!best || rank_of(place, hop) > rank_of(place, best)))
+			best = hop;
 	}
 	return best;
 }
 
-/* The hop for packets that may go to any node, and by their hash go to node @i. The hub and its
- * branches have the nodes in one order. So a flow keeps its node, which has its session, while the
- * path to the node is by the hub or direct. If no node is live, all are hops: a filter that drops
- * probes must not cut traffic. */
-static uint32_t hop_of_place(const struct clusters_peer *at, size_t i)
+/* The hop for packets that may go to any node. If no node is live, all are hops: a filter that
+ * drops probes must not cut traffic. */
+static uint32_t hop_of_place(const struct clusters_peer *at, uint32_t place)
 {
-	const struct clusters_peer *hub = at->carrier;
-	const struct clusters_hop *own = &at->hops[i], *by = own, *found = NULL;
+	const struct clusters_hop *found = node_of_place(at, place, is_live);
 
-	if (!own->is_direct && hub && hub->state->nodes_used) {
-		by = &hub->hops[i % hub->state->nodes_used];
-		found = live_hop(hub, by);
-	}
+	return (found ?: node_of_place(at, place, is_any))->hop;
+}
+
+/* The hop of external addresses. Their flows have a session at one node, so a node keeps its places
+ * longer, and whether it is reached directly or by the hub. */
+static uint32_t hop_of_external(const struct clusters_peer *at, uint32_t place)
+{
+	const struct clusters_hop *found = node_of_place(at, place, keeps), *by = NULL;
+
 	if (!found)
-		found = live_hop(at, own);
-	return found ? found->hop : by->hop;
+		found = node_of_place(at, place, is_any);
+	if (found->is_direct)
+		return found->hop;
+	if (at->carrier)
+		by = node_of_place(at->carrier, place, is_live);
+	if (!by)
+		by = node_of_place(at, place, is_live);
+	return (by ?: found)->hop;
+}
+
+static void add_places(struct mk_clusters_rows *rows, const struct clusters_peer *at)
+{
+	for (uint32_t i = 0; at->state->nodes_direct && i < MK_CLUSTER_PLACES; i++) {
+		uint32_t index = MK_CLUSTER_BY_INDEX | i, number = at->state->number;
+
+		if (at->carrier == at)
+			add_row(rows, number, index, hop_of_place(at, i));
+		if (at->state->has_external_view)
+			add_row(rows, number | MK_CLUSTER_EXTERNAL, index, hop_of_external(at, i));
+	}
 }
 
 static void add_rows(struct mk_clusters_rows *rows, const struct clusters_peer *at)
 {
-	uint32_t index = MK_CLUSTER_BY_INDEX;
-
 	for (size_t i = 0; i < at->state->nodes_used; i++) {
 		const struct clusters_hop *hop = &at->hops[i];
 
@@ -417,12 +472,11 @@ static void add_rows(struct mk_clusters_rows *rows, const struct clusters_peer *
 			.addr = far_addr(&hop->node->address),
 			.number = at->state->number,
 		};
-		if (at->state->nodes_direct)
-			add_row(rows, at, index++, hop_of_place(at, i));
 		if (hop->is_numbered && clusters_goes_direct(at))
-			add_row(rows, at, hop->number,
+			add_row(rows, at->state->number, hop->number,
 				hop->hop | (hop->is_direct ? 0 : MK_CLUSTER_HOP_TRIAL));
 	}
+	add_places(rows, at);
 }
 
 static int compare_keys(const void *left, const void *right)
@@ -466,7 +520,8 @@ int clusters_add_nodes(struct clusters_work *work)
 
 	if (ret < 0)
 		return ret;
-	rows->nodes = calloc(2 * nodes.used + 1, sizeof(*rows->nodes));
+	rows->nodes =
+		calloc(nodes.used + 2 * work->count * MK_CLUSTER_PLACES + 1, sizeof(*rows->nodes));
 	rows->carriers = calloc(nodes.used + 1, sizeof(*rows->carriers));
 	if (!rows->nodes || !rows->carriers)
 		return -ENOMEM;

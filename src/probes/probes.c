@@ -22,7 +22,8 @@ struct node {
 	bool answered; /* in this round */
 	bool is_known; /* it has answered, or lost MK_PROBES_BAD probes */
 	uint32_t lost, good; /* rounds in a row without answer, and with one */
-	bool tries, is_live;
+	uint32_t missed; /* .. without answer, not counting those without one of any node */
+	bool tries, is_live, keeps;
 	uint32_t rtt_us;
 };
 
@@ -219,8 +220,10 @@ static int add_node(struct mk_probes *next, const struct mk_probes *old,
 	struct peer *peer = peer_of(next, from->name);
 
 	*node = known ? *known : (struct node){ .ip = from->nodes[index] };
-	if (!known || known->tries != from->tries)
+	if (!known || known->tries != from->tries) {
 		node->is_live = from->live ? from->live[index] : !from->tries;
+		node->keeps = from->keeps ? from->keeps[index] : node->is_live;
+	}
 	node->tries = from->tries;
 	node->peer = (size_t)(peer - next->peers);
 	node->name = from->names ? strdup(from->names[index]) : NULL;
@@ -293,6 +296,21 @@ static bool judge_path(struct node *node)
 	if (node->lost == MK_PROBES_BAD)
 		node->is_live = false;
 	return node->is_live != was;
+}
+
+/* Must the way of flows to external addresses change? A round in which no node of the peer answers
+ * says nothing of a single one. */
+static bool judge_flows(struct node *node, const struct round *round)
+{
+	bool was = node->keeps;
+
+	if (round->answered)
+		node->missed = node->lost ? node->missed + (node->missed < MK_PROBES_GONE) : 0;
+	if (node->good == MK_PROBES_GOOD)
+		node->keeps = true;
+	if (node->missed == MK_PROBES_GONE)
+		node->keeps = false;
+	return node->keeps != was;
 }
 
 /* Add the node to the names of those that do not answer. */
@@ -416,6 +434,11 @@ static unsigned int end_round(struct mk_probes *probes)
 		end_node(node, &rounds[node->peer], probes->rounds);
 		rounds[node->peer].direct += node->is_live;
 	}
+	for (size_t i = 0; i < probes->node_count; i++) {
+		struct round *round = &rounds[probes->nodes[i].peer];
+
+		round->paths_changed |= judge_flows(&probes->nodes[i], round);
+	}
 	for (size_t i = 0; i < probes->peer_count; i++)
 		news |= end_peer(&probes->peers[i], nodes[i], &rounds[i]);
 	return news;
@@ -516,4 +539,11 @@ bool mk_probes_is_live(const struct mk_probes *probes, const struct mk_ip *ip)
 	const struct node *node = node_of(probes, ip);
 
 	return node && node->is_live;
+}
+
+bool mk_probes_keeps(const struct mk_probes *probes, const struct mk_ip *ip)
+{
+	const struct node *node = node_of(probes, ip);
+
+	return node && node->keeps;
 }

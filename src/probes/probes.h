@@ -12,7 +12,10 @@
  *
  * A node is live until MK_PROBES_BAD probes in a row are lost, and again after MK_PROBES_GOOD
  * answers in a row. Packets that may go to any node of a peer go to live ones. A node without
- * probes is not live.
+ * probes is not live. Flows to external addresses have sessions at one node, so a move ends them.
+ * They stay until MK_PROBES_GONE probes in a row are lost, while another node of the peer answers.
+ * What an agent repairs within its five seconds ends no flow, nor does a loss of the whole peer.
+ * New flows leave a node that is gone within seven seconds.
  *
  * Probes of a peer with @tries find out which nodes are reached without the hub. All of them get
  * probes, as far as MK_PROBES_TRIED allows. These nodes are direct while they are live. While none
@@ -29,6 +32,7 @@
 
 #define MK_PROBES_NODES	   4 /* of a peer */
 #define MK_PROBES_BAD	   3 /* rounds */
+#define MK_PROBES_GONE	   7 /* rounds; some of the first ones take half a second */
 #define MK_PROBES_GOOD	   3
 #define MK_PROBES_GOOD_MAX 60
 #define MK_PROBES_CALM	   600
@@ -46,6 +50,7 @@ struct mk_probes_peer {
 	bool tries; /* there is @via, and each node may do without */
 	/* Is each node live that has just come? NULL: with @tries none is, otherwise all are. */
 	const bool *live;
+	const bool *keeps; /* .. and does it keep flows to external addresses? NULL: if live */
 	const char *const *names; /* of the nodes; NULL: unknown */
 };
 
@@ -86,6 +91,8 @@ void mk_probes_sent(struct mk_probes *probes, size_t index, uint64_t now_ns);
 bool mk_probes_answer(struct mk_probes *probes, const struct mk_ip *from, uint64_t nonce,
 		      uint64_t now_ns);
 
+/* Does the node keep its flows to external addresses? */
+bool mk_probes_keeps(const struct mk_probes *probes, const struct mk_ip *ip);
 /* Is the node live? Of a peer with @tries: is it reached without the hub? */
 bool mk_probes_is_live(const struct mk_probes *probes, const struct mk_ip *ip);
 

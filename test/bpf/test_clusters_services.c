@@ -673,6 +673,34 @@ START_TEST(test_external_too_big)
 }
 END_TEST
 
+/* External addresses have places of their own, for packets from here and in transit. */
+START_TEST(test_external_places)
+{
+	const uint32_t externals = PEER_NORTH | MK_CLUSTER_EXTERNAL;
+	struct frame in = frame_make("tcp " POD ":40000 > 240.9.0.5:5432", NULL), out;
+	struct mk_cluster row;
+
+	start_externals();
+	peers_set_flags(PEER_EAST, MK_CLUSTER_RELAYED);
+	peers_set_flags(PEER_NORTH, MK_CLUSTER_RELAYED);
+	peers_external(PEER_NORTH, "240.9.0.0");
+	row = peers_get(externals);
+	row.via = externals;
+	row.hop_count = MK_CLUSTER_PLACES;
+	peers_put(externals, &row);
+	for (uint32_t i = 0; i < MK_CLUSTER_PLACES; i++)
+		peers_put_node(externals, MK_CLUSTER_BY_INDEX | i, 9);
+	out = fixture_expect("from here", MK_HOOK_POD, &in, TO_CLUSTER, NULL);
+	ck_assert_str_eq(peers_shown(&out), "100 > 11259375 hop 9");
+	in = peers_frame(PEER_EAST, PEER_NORTH, "tcp " THERE ":40000 > 247.255.0.5:5432", NULL);
+	out = fixture_expect("in transit", MK_HOOK_CLUSTER, &in, TO_CLUSTER, NULL);
+	ck_assert_str_eq(peers_shown(&out), "200 > 11259375 hop 9");
+	in = frame_make("tcp " POD ":40000 > 240.2.1.7:5432", NULL);
+	out = fixture_expect("a pod", MK_HOOK_POD, &in, TO_CLUSTER, NULL);
+	ck_assert_str_eq(peers_shown(&out), "100 > 11259375 hop 7");
+}
+END_TEST
+
 /* The hub passes packets to external addresses, and their answers, on. */
 START_TEST(test_external_in_transit)
 {
@@ -722,6 +750,7 @@ BPF_SUITE("Services of other clusters")
 	tcase_add_test(tcase, test_error_from_outside);
 	tcase_add_test(tcase, test_external_too_big);
 	tcase_add_test(tcase, test_external_in_transit);
+	tcase_add_test(tcase, test_external_places);
 
 	tcase = bpf_case_after(suite, "fragments of clusters", fixture_clusters, NULL);
 	tcase_add_unchecked_fixture(tcase, pieces_load, NULL);

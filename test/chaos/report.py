@@ -18,10 +18,9 @@ REPAIR_SECONDS = 5
 HOST_ANSWERS = ("map ", "uplink's ")
 # Until the repair, no program sees the pod's packets.
 UNGUARDED = ("pod's ",)
-# One node of a cluster has the sessions of a flow to an external address (files *.external). Which one it is
-# depends on the number of nodes that the sender, or its hub, knows, and on which of them answer probes. A node
-# that does not answer for two seconds loses its flows, and gets them again later.
-MOVES_EXTERNAL = ("published node", "copies of a peer", "mkpeer", "table clusters", "table cluster_", "table routes")
+# One node of a cluster has the sessions of a flow to an external address (files *.external). A node that the
+# sender, or its hub, does not know for a moment loses its flows, and gets them again later.
+MOVES_EXTERNAL = ("published node", "copies of a peer")
 MOVES_SECONDS = 15
 
 

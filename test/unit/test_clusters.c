@@ -117,16 +117,50 @@ static void print_cluster(FILE *out, const struct mk_clusters_cluster *at)
 		at->row.flags & MK_CLUSTER_RELAYED ? " relayed" : "");
 }
 
+static bool is_place(size_t row)
+{
+	return row < rows.node_count && rows.nodes[row].key.index & MK_CLUSTER_BY_INDEX;
+}
+
+/* Print how many places of a cluster each node has: "node 20 #: 0*17 1*15". Returns the next
+ * row. */
+static size_t print_places(FILE *out, size_t first)
+{
+	uint32_t cluster = rows.nodes[first].key.cluster;
+	static size_t counts[0x10000];
+	size_t end = first;
+
+	memset(counts, 0, sizeof(counts));
+	fprintf(out, "node %u #:", cluster);
+	for (; is_place(end) && rows.nodes[end].key.cluster == cluster; end++)
+		counts[rows.nodes[end].hop & 0xffff]++;
+	for (size_t hop = 0; hop < MK_ARRAY_SIZE(counts); hop++)
+		if (counts[hop])
+			fprintf(out, " %zx*%zu", hop, counts[hop]);
+	fprintf(out, "\n");
+	return end;
+}
+
+static void print_nodes(FILE *out)
+{
+	for (size_t i = 0; i < rows.node_count;) {
+		if (is_place(i)) {
+			i = print_places(out, i);
+			continue;
+		}
+		fprintf(out, "node %u %u: %x\n", rows.nodes[i].key.cluster, rows.nodes[i].key.index,
+			rows.nodes[i].hop);
+		i++;
+	}
+}
+
 static void print_rows(FILE *out)
 {
 	char text[MK_IP_STRLEN], mac[MK_MAC_STRLEN];
 
 	for (size_t i = 0; i < rows.cluster_count; i++)
 		print_cluster(out, &rows.clusters[i]);
-	for (size_t i = 0; i < rows.node_count; i++)
-		fprintf(out, "node %u %s%u: %x\n", rows.nodes[i].key.cluster,
-			rows.nodes[i].key.index & MK_CLUSTER_BY_INDEX ? "#" : "",
-			rows.nodes[i].key.index & ~MK_CLUSTER_BY_INDEX, rows.nodes[i].hop);
+	print_nodes(out);
 	for (size_t i = 0; i < rows.carrier_count; i++) {
 		struct mk_addr addr;
 		struct mk_ip ip;
@@ -207,8 +241,8 @@ START_TEST(test_direct)
 	ck_assert(rows.states[0].has_view && rows.states[0].is_usable);
 	ck_assert_uint_eq(rows.states[0].nodes_used, 2);
 	check_targets("east 240.0.1.1, east 240.0.3.1");
-	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 2 mtu 1450 bits 8 pods\n"
-		   "node 9 1: 1\nnode 9 3: 3\nnode 9 #0: 1\nnode 9 #1: 3\n"
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 32 mtu 1450 bits 8 pods\n"
+		   "node 9 1: 1\nnode 9 3: 3\nnode 9 #: 1*14 3*18\n"
 		   "carrier 192.168.2.11: 9\ncarrier 192.168.2.13: 9\n"
 		   "fdb 06:00:00:09:00:01 192.168.2.11:0\n"
 		   "fdb 06:00:00:09:00:03 192.168.2.13:4789\n");
@@ -233,8 +267,8 @@ START_TEST(test_ipv6)
 	compile();
 	check_reason(0, NULL);
 	check_rows("cluster 1193046 fd00:244:: fd00:aaaa:: ffff:ffff:ffff:ff00:: via 1193046 "
-		   "hops 1 mtu 1450 bits 64\n"
-		   "node 1193046 3: 8003\nnode 1193046 #0: 8003\ncarrier 192.168.2.13: 1193046\n"
+		   "hops 32 mtu 1450 bits 64\n"
+		   "node 1193046 3: 8003\nnode 1193046 #: 8003*32\ncarrier 192.168.2.13: 1193046\n"
 		   "fdb 06:12:34:56:80:03 192.168.2.13:0\n");
 }
 END_TEST
@@ -250,8 +284,8 @@ START_TEST(test_other_family)
 	compile();
 	check_reason(0, "it publishes no IPv4 pod range");
 	ck_assert(!rows.states[0].has_view && !rows.states[0].is_usable);
-	check_rows("cluster 9 0.0.0.0 0.0.0.0 255.255.255.255 via 9 hops 1 mtu 1450 bits 0\n"
-		   "node 9 #0: 7fff\ncarrier 192.168.2.11: 9\n");
+	check_rows("cluster 9 0.0.0.0 0.0.0.0 255.255.255.255 via 9 hops 32 mtu 1450 bits 0\n"
+		   "node 9 #: 7fff*32\ncarrier 192.168.2.11: 9\n");
 }
 END_TEST
 
@@ -279,8 +313,8 @@ START_TEST(test_sizes)
 	compile();
 	check_targets("east 240.0.1.1, east 240.0.2.1");
 	check_reason(0, NULL);
-	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 2 mtu 1450 bits 7\n"
-		   "node 9 2: 2\nnode 9 4: 4\nnode 9 #0: 2\nnode 9 #1: 4\n"
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 32 mtu 1450 bits 7\n"
+		   "node 9 2: 2\nnode 9 4: 4\nnode 9 #: 2*14 4*18\n"
 		   "carrier 192.168.2.11: 9\ncarrier 192.168.2.12: 9\n"
 		   "fdb 06:00:00:09:00:02 192.168.2.11:0\nfdb 06:00:00:09:00:04 192.168.2.12:0\n");
 }
@@ -296,8 +330,8 @@ START_TEST(test_without_number)
 	add_node(NULL, "192.168.2.14");
 	compile();
 	check_targets("east 240.0.1.1");
-	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 4 mtu 1450 bits 8\n"
-		   "node 9 1: 1\nnode 9 #0: 7fff\nnode 9 #1: 7ffe\nnode 9 #2: 1\nnode 9 #3: 7ffd\n"
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 32 mtu 1450 bits 8\n"
+		   "node 9 1: 1\nnode 9 #: 1*6 7ffd*9 7ffe*7 7fff*10\n"
 		   "carrier 192.168.2.11: 9\ncarrier 192.168.2.12: 9\n"
 		   "carrier 192.168.2.13: 9\ncarrier 192.168.2.14: 9\n"
 		   "fdb 06:00:00:09:00:01 192.168.2.11:0\nfdb 06:00:00:09:7f:fd 192.168.2.12:0\n"
@@ -315,7 +349,7 @@ START_TEST(test_many_numbers)
 	add_node("10.116.1.0/26", "192.168.2.12");
 	compile();
 	ck_assert_uint_eq(rows.clusters[0].row.host_bits, 6);
-	ck_assert_uint_eq(rows.node_count, 4);
+	ck_assert_uint_eq(rows.node_count, 2 + MK_CLUSTER_PLACES);
 	ck_assert_uint_eq(rows.nodes[0].key.index, 0x1d004);
 	ck_assert_uint_eq(rows.nodes[0].hop, 0x5004);
 	ck_assert_uint_eq(rows.nodes[1].key.index, 0x3d004);
@@ -333,7 +367,7 @@ START_TEST(test_too_many_numbers)
 	add_node("fd00:0:1:1::/64", "192.168.2.11");
 	compile();
 	ck_assert_uint_eq(rows.clusters[0].row.host_bits, 0);
-	ck_assert_uint_eq(rows.node_count, 1);
+	ck_assert_uint_eq(rows.node_count, MK_CLUSTER_PLACES);
 }
 END_TEST
 
@@ -350,48 +384,92 @@ static bool is_listed(const void *ctx, const struct mk_clusters_target *target, 
 	return number == 9 && hop == (uint32_t)atoi(digit) && strstr(ctx, digit);
 }
 
+/* @live: of four nodes; @hops: those that have places then. */
 static const struct {
 	const char *name, *live, *hops;
 } live_rows[] = {
-	{ "all answer", "1 2 3 4", "S 1 2 3 4" }, { "one does not", "1 2 4", "S 1 2 S 4" },
-	{ "two do not", "1 4", "S 1 S S 4" },	  { "one answers", "2", "2 2 2 2 2" },
-	{ "none answers", "", "7fff 1 2 3 4" },
+	{ "all answer", "1 2 3 4", "1 2 3 4" }, { "one does not", "1 2 4", "1 2 4" },
+	{ "two do not", "1 4", "1 4" },		{ "one answers", "2", "2" },
+	{ "none answers", "", "1 2 3 4 7fff" },
 };
 
-/* Hops for any address are those that answer. The others keep their places; S: one that answers. */
-START_TEST(test_live)
+/* The hops of places of cluster @number, in @hops. */
+static void get_places(uint32_t number, uint32_t hops[MK_CLUSTER_PLACES])
 {
-	char text[64] = "", wanted[64];
-	const char *at = live_rows[_i].hops;
 	size_t count = 0;
 
-	add_peer("east", 9, "240.0.0.0/16");
+	for (size_t i = 0; i < rows.node_count; i++)
+		if (is_place(i) && rows.nodes[i].key.cluster == number) {
+			ck_assert_uint_eq(rows.nodes[i].key.index, MK_CLUSTER_BY_INDEX | count);
+			hops[count++] = rows.nodes[i].hop;
+		}
+	ck_assert_uint_eq(count, MK_CLUSTER_PLACES);
+}
+
+static void add_four_nodes(void)
+{
+	char pod_cidr[32], address[32];
+
 	for (int i = 1; i <= 4; i++) {
-		snprintf(wanted, sizeof(wanted), "10.244.%d.0/24", i);
-		snprintf(text, sizeof(text), "192.168.2.1%d", i);
-		add_node(wanted, text);
+		snprintf(pod_cidr, sizeof(pod_cidr), "10.244.%d.0/24", i);
+		snprintf(address, sizeof(address), "192.168.2.1%d", i);
+		add_node(pod_cidr, address);
 	}
-	add_node(NULL, "192.168.2.15");
+}
+
+/* Places are of nodes that answer. Places of the others stay. */
+START_TEST(test_live)
+{
+	uint32_t before[MK_CLUSTER_PLACES], after[MK_CLUSTER_PLACES];
+	char hop[8];
+
+	add_peer("east", 9, "240.0.0.0/16");
+	add_four_nodes();
 	own.is_live = is_listed;
+	own.ctx = "1 2 3 4";
+	compile();
+	get_places(9, before);
+	add_node(NULL, "192.168.2.15");
 	own.ctx = live_rows[_i].live;
 	compile();
-	ck_assert_uint_eq(rows.clusters[0].row.hop_count, 5);
-	for (size_t i = 0; i < rows.node_count; i++) {
-		char hop[8];
-
-		if (!(rows.nodes[i].key.index & MK_CLUSTER_BY_INDEX))
-			continue;
-		snprintf(hop, sizeof(hop), "%x", rows.nodes[i].hop);
-		if (*at == 'S')
-			ck_assert_msg(strstr(live_rows[_i].live, hop), "%s: %s", live_rows[_i].name,
-				      hop);
-		else
-			ck_assert_msg(strncmp(at, hop, strlen(hop)) == 0, "%s: %s at %s",
-				      live_rows[_i].name, hop, at);
-		at += *at == 'S' ? 2 : strlen(hop) + 1;
-		count++;
+	ck_assert_uint_eq(rows.clusters[0].row.hop_count, MK_CLUSTER_PLACES);
+	get_places(9, after);
+	for (size_t i = 0; i < MK_CLUSTER_PLACES; i++) {
+		snprintf(hop, sizeof(hop), "%x", after[i]);
+		ck_assert_msg(strstr(live_rows[_i].hops, hop), "%s: %s", live_rows[_i].name, hop);
+		snprintf(hop, sizeof(hop), "%x", before[i]);
+		if (strstr(live_rows[_i].live, hop))
+			ck_assert_msg(after[i] == before[i], "%s: place %zu moved from %x to %x",
+				      live_rows[_i].name, i, before[i], after[i]);
 	}
-	ck_assert_uint_eq(count, 5);
+}
+END_TEST
+
+/* A node that comes takes its share, one that goes leaves it: no other place moves. */
+START_TEST(test_places)
+{
+	uint32_t before[MK_CLUSTER_PLACES], after[MK_CLUSTER_PLACES];
+	size_t took = 0;
+
+	add_peer("east", 9, "240.0.0.0/16");
+	add_four_nodes();
+	compile();
+	get_places(9, before);
+	add_node("10.244.5.0/24", "192.168.2.15");
+	compile();
+	get_places(9, after);
+	for (size_t i = 0; i < MK_CLUSTER_PLACES; i++) {
+		ck_assert(after[i] == 5 || after[i] == before[i]);
+		took += after[i] == 5;
+	}
+	ck_assert_uint_ge(took, 3);
+	ck_assert_uint_le(took, 11);
+	peers[0].nodes++; /* the first one goes */
+	peers[0].node_count--;
+	compile();
+	get_places(9, before);
+	for (size_t i = 0; i < MK_CLUSTER_PLACES; i++)
+		ck_assert(after[i] == 1 ? before[i] != 1 : before[i] == after[i]);
 }
 END_TEST
 
@@ -411,11 +489,11 @@ START_TEST(test_live_spread)
 	own.ctx = "3 7";
 	compile();
 	for (size_t i = 0; i < rows.node_count; i++)
-		if (rows.nodes[i].key.index & MK_CLUSTER_BY_INDEX)
+		if (is_place(i))
 			takes[rows.nodes[i].hop]++;
-	ck_assert_uint_eq(takes[3] + takes[7], 10);
-	ck_assert_uint_ge(takes[3], 2);
-	ck_assert_uint_ge(takes[7], 2);
+	ck_assert_uint_eq(takes[3] + takes[7], MK_CLUSTER_PLACES);
+	ck_assert_uint_ge(takes[3], 8);
+	ck_assert_uint_ge(takes[7], 8);
 }
 END_TEST
 
@@ -478,7 +556,7 @@ START_TEST(test_too_many_nodes)
 		add_node(NULL, NULL)->address = mk_cidr_nth(&range, i);
 	}
 	compile();
-	ck_assert_uint_eq(rows.node_count, MK_CLUSTERS_NODES_MAX);
+	ck_assert_uint_eq(rows.node_count, MK_CLUSTER_PLACES);
 	ck_assert_uint_eq(rows.fdb_count, MK_CLUSTERS_NODES_MAX);
 	check_reason(0, "one too many: all peers together may have 32768 nodes; so are 1 others");
 }
@@ -601,9 +679,9 @@ START_TEST(test_hub)
 	ck_assert(rows.states[0].is_usable && rows.states[1].is_usable);
 	check_targets("hub 240.0.0.1, hub 240.0.1.1");
 	check_rows(
-		"cluster 20 10.244.0.0 240.0.0.0 255.255.0.0 via 20 hops 2 mtu 1450 bits 8\n"
-		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 2 mtu 1450 bits 0 relayed\n"
-		"node 20 0: 0\nnode 20 1: 1\nnode 20 #0: 0\nnode 20 #1: 1\n"
+		"cluster 20 10.244.0.0 240.0.0.0 255.255.0.0 via 20 hops 32 mtu 1450 bits 8\n"
+		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 32 mtu 1450 bits 0 relayed\n"
+		"node 20 0: 0\nnode 20 1: 1\nnode 20 #: 0*17 1*15\n"
 		"carrier 192.168.2.10: 20\ncarrier 192.168.2.11: 20\ncarrier 192.168.7.11: 21\n"
 		"fdb 06:00:00:14:00:00 192.168.2.10:0\nfdb 06:00:00:14:00:01 192.168.2.11:0\n"
 		"fdb 06:00:00:15:00:00 192.168.2.10:0\nfdb 06:00:00:15:00:01 192.168.2.11:0\n");
@@ -630,7 +708,7 @@ static void start_paths(enum mk_clusters_path path)
 	ck_assert(rows.states[1].is_usable);
 }
 
-#define HUB_ROW "cluster 20 10.244.0.0 240.0.0.0 255.255.0.0 via 20 hops 1 mtu 1450 bits 8\n"
+#define HUB_ROW "cluster 20 10.244.0.0 240.0.0.0 255.255.0.0 via 20 hops 32 mtu 1450 bits 8\n"
 #define OWN_ROW "cluster 16777223 247.255.0.0 247.255.0.0 255.255.240.0 via 7 hops 0 mtu 0 bits 0\n"
 #define EXTERNALS(via, hops)                                                          \
 	"cluster 16777237 247.255.0.0 240.2.0.0 255.255.240.0 via " via " hops " hops \
@@ -644,15 +722,15 @@ START_TEST(test_path_direct)
 	check_targets("hub 240.0.1.1, one 240.1.1.1, one 240.1.2.1");
 	check_rows(
 		HUB_ROW
-		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 1 mtu 1450 bits 8\n" OWN_ROW
+		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 32 mtu 1450 bits 8\n" OWN_ROW
 			EXTERNALS(
-				"21",
-				"2") "node 20 1: 1\nnode 20 #0: 1\n"
-				     "node 21 1: 7fff\nnode 21 2: 2\nnode 21 #0: 7fff\nnode 21 #1: 2\n" CARRIERS
-				     "fdb 06:00:00:14:00:01 192.168.2.11:0\n"
-				     "fdb 06:00:00:15:00:01 192.168.2.11:0\n"
-				     "fdb 06:00:00:15:00:02 192.168.7.12:0\n"
-				     "fdb 06:00:00:15:7f:ff 192.168.7.11:0\n");
+				"16777237",
+				"32") "node 20 1: 1\nnode 20 #: 1*32\n"
+				      "node 21 1: 7fff\nnode 21 2: 2\nnode 16777237 #: 2*15 7fff*17\n" CARRIERS
+				      "fdb 06:00:00:14:00:01 192.168.2.11:0\n"
+				      "fdb 06:00:00:15:00:01 192.168.2.11:0\n"
+				      "fdb 06:00:00:15:00:02 192.168.7.12:0\n"
+				      "fdb 06:00:00:15:7f:ff 192.168.7.11:0\n");
 }
 END_TEST
 
@@ -678,15 +756,15 @@ START_TEST(test_path_auto)
 	ck_assert_uint_eq(rows.states[1].nodes_direct, 1);
 	check_rows(
 		HUB_ROW
-		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 1 mtu 1450 bits 8\n" OWN_ROW
+		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 32 mtu 1450 bits 8\n" OWN_ROW
 			EXTERNALS(
-				"21",
-				"2") "node 20 1: 1\nnode 20 #0: 1\n"
-				     "node 21 1: 17fff\nnode 21 2: 2\nnode 21 #0: 1\nnode 21 #1: 2\n" CARRIERS
-				     "fdb 06:00:00:14:00:01 192.168.2.11:0\n"
-				     "fdb 06:00:00:15:00:01 192.168.2.11:0\n"
-				     "fdb 06:00:00:15:00:02 192.168.7.12:0\n"
-				     "fdb 06:00:00:15:7f:ff 192.168.7.11:0\n");
+				"16777237",
+				"32") "node 20 1: 1\nnode 20 #: 1*32\n"
+				      "node 21 1: 17fff\nnode 21 2: 2\nnode 16777237 #: 1*17 2*15\n" CARRIERS
+				      "fdb 06:00:00:14:00:01 192.168.2.11:0\n"
+				      "fdb 06:00:00:15:00:01 192.168.2.11:0\n"
+				      "fdb 06:00:00:15:00:02 192.168.7.12:0\n"
+				      "fdb 06:00:00:15:7f:ff 192.168.7.11:0\n");
 }
 END_TEST
 
@@ -699,26 +777,41 @@ static bool is_not_of_hub(const void *ctx, const struct mk_clusters_target *targ
 	return number != 20;
 }
 
-static uint32_t hop_at(uint32_t number, uint32_t place)
-{
-	for (size_t i = 0; i < rows.node_count; i++)
-		if (rows.nodes[i].key.cluster == number &&
-		    rows.nodes[i].key.index == (MK_CLUSTER_BY_INDEX | place))
-			return rows.nodes[i].hop;
-	return UINT32_MAX;
-}
-
 /* If no node of the hub answers, nodes that are reached directly take the places of the others. */
 START_TEST(test_path_auto_without_hub)
 {
+	uint32_t hops[MK_CLUSTER_PLACES];
+
 	start_paths(MK_CLUSTERS_PATH_AUTO);
 	own.is_direct = is_second;
 	own.ctx = "240.1.2.1";
 	own.is_live = is_not_of_hub;
 	compile();
-	ck_assert_uint_eq(hop_at(20, 0), 1);
-	ck_assert_uint_eq(hop_at(21, 0), 2);
-	ck_assert_uint_eq(hop_at(21, 1), 2);
+	get_places(20, hops);
+	ck_assert_uint_eq(hops[0], 1);
+	get_places(21 | MK_CLUSTER_EXTERNAL, hops);
+	for (size_t i = 0; i < MK_CLUSTER_PLACES; i++)
+		ck_assert_uint_eq(hops[i], 2);
+}
+END_TEST
+
+/* The hub sees the nodes of one as its own peer's. It and the branch give each place to one node,
+ * whatever the numbers of hops. */
+START_TEST(test_path_alike)
+{
+	uint32_t at_branch[MK_CLUSTER_PLACES], at_hub[MK_CLUSTER_PLACES];
+	size_t differ = 0;
+
+	start_paths(MK_CLUSTERS_PATH_DIRECT);
+	get_places(21 | MK_CLUSTER_EXTERNAL, at_branch);
+	peers[1].via = NULL;
+	compile();
+	get_places(21 | MK_CLUSTER_EXTERNAL, at_hub);
+	for (size_t i = 0; i < MK_CLUSTER_PLACES; i++) {
+		ck_assert_uint_eq(at_hub[i] == 2, at_branch[i] == 2);
+		differ += at_hub[i] != at_hub[0];
+	}
+	ck_assert_uint_gt(differ, 0);
 }
 END_TEST
 
@@ -728,10 +821,10 @@ START_TEST(test_path_hub)
 	check_targets("hub 240.0.1.1");
 	check_rows(
 		HUB_ROW
-		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 1 mtu 1450 bits 0\n" OWN_ROW
-			EXTERNALS("20", "1") "node 20 1: 1\nnode 20 #0: 1\n" CARRIERS
-					     "fdb 06:00:00:14:00:01 192.168.2.11:0\n"
-					     "fdb 06:00:00:15:00:01 192.168.2.11:0\n");
+		"cluster 21 10.244.0.0 240.1.0.0 255.255.0.0 via 20 hops 32 mtu 1450 bits 0\n" OWN_ROW
+			EXTERNALS("20", "32") "node 20 1: 1\nnode 20 #: 1*32\n" CARRIERS
+					      "fdb 06:00:00:14:00:01 192.168.2.11:0\n"
+					      "fdb 06:00:00:15:00:01 192.168.2.11:0\n");
 }
 END_TEST
 
@@ -815,10 +908,39 @@ START_TEST(test_externals)
 	ck_assert(mk_addr_eq(&externals->row.view, &view_addr));
 	ck_assert(mk_addr_eq(&externals->row.home, &home_addr));
 	ck_assert(mk_addr_eq(&ours->row.home, &home_addr));
-	ck_assert_uint_eq(externals->row.via, pods->row.via);
-	ck_assert_uint_eq(externals->row.hop_count, 1);
+	ck_assert_uint_eq(pods->row.via, 200);
+	ck_assert_uint_eq(externals->row.via, 200 | MK_CLUSTER_EXTERNAL);
+	ck_assert_uint_eq(externals->row.hop_count, MK_CLUSTER_PLACES);
 	ck_assert_uint_eq(pods->row.host_bits, 8);
 	ck_assert_uint_eq(externals->row.host_bits, 0);
+}
+END_TEST
+
+static bool is_kept(const void *ctx, const struct mk_clusters_target *target, uint32_t number,
+		    uint32_t hop)
+{
+	(void)ctx;
+	(void)target;
+	return number & MK_CLUSTER_EXTERNAL || hop == 2;
+}
+
+/* Node 1 is silent, but not for long: its flows to external addresses stay. */
+START_TEST(test_external_places)
+{
+	uint32_t hops[MK_CLUSTER_PLACES];
+	size_t first = 0;
+
+	start_externals("240.9.0.0/20");
+	add_node("10.244.2.0/24", "192.168.2.2");
+	own.is_live = is_kept;
+	compile();
+	get_places(200, hops);
+	for (size_t i = 0; i < MK_CLUSTER_PLACES; i++)
+		ck_assert_uint_eq(hops[i], 2);
+	get_places(200 | MK_CLUSTER_EXTERNAL, hops);
+	for (size_t i = 0; i < MK_CLUSTER_PLACES; i++)
+		first += hops[i] == 1;
+	ck_assert_uint_ge(first, 8);
 }
 END_TEST
 
@@ -857,6 +979,7 @@ UNIT_SUITE("clusters")
 	tcase = unit_case(suite, "nodes", setup, teardown);
 	tcase_add_test(tcase, test_sizes);
 	tcase_add_test(tcase, test_live_spread);
+	tcase_add_test(tcase, test_places);
 	tcase_add_loop_test(tcase, test_live, 0, (int)MK_ARRAY_SIZE(live_rows));
 	tcase_add_test(tcase, test_without_number);
 	tcase_add_test(tcase, test_many_numbers);
@@ -872,12 +995,14 @@ UNIT_SUITE("clusters")
 	tcase_add_test(tcase, test_too_many_peers);
 	tcase = unit_case(suite, "external addresses", setup, teardown);
 	tcase_add_test(tcase, test_externals);
+	tcase_add_test(tcase, test_external_places);
 	tcase_add_loop_test(tcase, test_external_view, 0, (int)MK_ARRAY_SIZE(external_views));
 	tcase = unit_case(suite, "hub", setup, teardown);
 	tcase_add_test(tcase, test_hub);
 	tcase_add_test(tcase, test_path_direct);
 	tcase_add_test(tcase, test_path_auto);
 	tcase_add_test(tcase, test_path_auto_without_hub);
+	tcase_add_test(tcase, test_path_alike);
 	tcase_add_test(tcase, test_path_hub);
 	tcase_add_test(tcase, test_path_of_another);
 	tcase_add_test(tcase, test_wrong_via);

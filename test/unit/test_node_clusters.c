@@ -163,7 +163,7 @@ static void setup(void)
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
 		ck_ok(mk_table_create(maps[i].table, maps[i].name, maps[i].type, maps[i].key_bytes,
-				      maps[i].value_bytes, 64, AF_INET, &err));
+				      maps[i].value_bytes, 256, AF_INET, &err));
 	ck_assert_int_eq(system("rm -rf " ROOT), 0);
 	ck_ok(mk_mkdirs(CLUSTER, 0755, &err));
 	ck_ok(mk_mkdirs(STATE, 0755, &err));
@@ -249,7 +249,7 @@ START_TEST(test_rows)
 
 	begin();
 	ck_assert(has_row(&row));
-	ck_assert_uint_eq(row.hop_count, 1);
+	ck_assert_uint_eq(row.hop_count, MK_CLUSTER_PLACES);
 	ck_assert_uint_eq(row.mtu_bytes, 1450);
 	ck_assert_uint_eq(row.flags, MK_CLUSTER_ACCESS_PODS);
 	memcpy(&carrier, &addr, sizeof(carrier));
@@ -623,7 +623,7 @@ START_TEST(test_paths)
 	stop_agent();
 	start_agent();
 	read_all();
-	ck_assert_uint_eq(reconcile(), 1); /* as index 0 */
+	ck_assert_uint_eq(reconcile(), 0);
 	ck_assert_uint_eq(hop_of_node(), 3);
 	for (int i = 0; i <= MK_PROBES_BAD; i++) {
 		ck_assert(clusters.settled);
@@ -635,13 +635,23 @@ START_TEST(test_paths)
 }
 END_TEST
 
-static uint32_t hop_at(uint32_t index)
+/* How many places of @number have @hop; those become @other. */
+static unsigned int places_of(uint32_t number, uint32_t hop, uint32_t other)
 {
-	const struct mk_cluster_node_key key = { EAST, MK_CLUSTER_BY_INDEX | index };
-	uint32_t hop;
+	struct mk_cluster_node_key key = { number, MK_CLUSTER_BY_INDEX };
+	unsigned int count = 0;
+	uint32_t found;
 
-	ck_ok(mk_table_get(&tables.nodes, &key, &hop, &err));
-	return hop;
+	for (uint32_t i = 0; i < MK_CLUSTER_PLACES; i++) {
+		key.index = MK_CLUSTER_BY_INDEX | i;
+		ck_ok(mk_table_get(&tables.nodes, &key, &found, &err));
+		if (found != hop)
+			continue;
+		count++;
+		if (other != hop)
+			ck_ok(mk_table_put(&tables.nodes, &key, &other, &err));
+	}
+	return count;
 }
 
 /* An FDB entry stays while the tables may still use it. */
@@ -665,24 +675,32 @@ END_TEST
  * nodes get packets again. */
 START_TEST(test_live)
 {
-	const struct mk_cluster_node_key key = { EAST, MK_CLUSTER_BY_INDEX | 1 };
+	const uint32_t externals = EAST | MK_CLUSTER_EXTERNAL;
+	unsigned int second;
 
 	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	write_object("peer", PEER(VIEW ", externalCidr: 240.1.0.0/20"));
+	write_object("published", PUBLISHED("9", "10.244.0.0/16', externalCidr: '247.255.0.0/20"));
 	write_object("node2", NODE2);
 	begin();
-	ck_assert_uint_eq(hop_at(1), 4);
-	ck_ok(mk_table_put(&tables.nodes, &key, &(uint32_t){ 3 }, &err));
+	second = places_of(EAST, 4, 3);
+	ck_assert_uint_gt(second, 0);
 	stop_agent();
 	start_agent();
 	read_all();
 	ck_assert_uint_eq(reconcile(), 0);
-	ck_assert_uint_eq(hop_at(1), 3);
+	ck_assert_uint_eq(places_of(EAST, 3, 3), MK_CLUSTER_PLACES);
 	for (int i = 0; i <= MK_PROBES_BAD; i++)
 		ck_ok(mk_node_clusters_probe(&clusters, &err));
 	ck_assert_str_eq(mk_node_clusters_probed(&clusters, "east").silent, "n1, n2");
 	reconcile();
-	ck_assert_uint_eq(hop_at(0), 3);
-	ck_assert_uint_eq(hop_at(1), 4);
+	ck_assert_uint_eq(places_of(EAST, 4, 4), second);
+	ck_assert_uint_eq(places_of(externals, 4, 3), second); /* flows stay where they are */
+	stop_agent();
+	start_agent();
+	read_all();
+	ck_assert_uint_eq(reconcile(), 0);
+	ck_assert_uint_eq(places_of(externals, 3, 3), MK_CLUSTER_PLACES);
 }
 END_TEST
 

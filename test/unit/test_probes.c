@@ -350,6 +350,40 @@ START_TEST(test_live)
 }
 END_TEST
 
+/* A node keeps its flows to external addresses until seven probes are lost while another node
+ * answers, and again after three answers. */
+static const struct {
+	const char *name, *rounds;
+	bool keeps; /* the second node of two */
+} keep_rows[] = {
+	{ "six probes are lost", "111111", true },
+	{ "seven probes are lost", "1111111", false },
+	{ "none answers", "xxxxxxxxx", true },
+	{ ".. and the other one does first", "xxxxxxxxx111.", true },
+	{ "six, one of all, and one more", "111111x1", false },
+	{ "six and six", "111111.111111", true },
+	{ ".. and two answers come", "1111111..", false },
+	{ ".. and three", "1111111...", true },
+};
+
+START_TEST(test_keeps)
+{
+	struct world world = start(1, 2);
+
+	for (const char *round = keep_rows[_i].rounds; *round; round++) {
+		bool had = mk_probes_keeps(world.probes, &world.nodes[1]);
+
+		play(&world, (const char[]){ *round, 0 });
+		if (mk_probes_keeps(world.probes, &world.nodes[1]) != had)
+			ck_assert(world.news & MK_PROBES_PATHS);
+	}
+	ck_assert(mk_probes_keeps(world.probes, &world.nodes[0]));
+	ck_assert_msg(mk_probes_keeps(world.probes, &world.nodes[1]) == keep_rows[_i].keeps, "%s",
+		      keep_rows[_i].name);
+	mk_probes_free(world.probes);
+}
+END_TEST
+
 /* After a lost probe of a live node, the next round comes soon. */
 START_TEST(test_hurry)
 {
@@ -573,6 +607,7 @@ UNIT_SUITE("probes of other clusters")
 	tcase_add_loop_test(tcase, test_choice_is_stable, 0, 10);
 	tcase_add_test(tcase, test_choice_differs);
 	tcase_add_loop_test(tcase, test_live, 0, (int)MK_ARRAY_SIZE(live_rows));
+	tcase_add_loop_test(tcase, test_keeps, 0, (int)MK_ARRAY_SIZE(keep_rows));
 	tcase_add_test(tcase, test_hurry);
 	tcase_add_test(tcase, test_nodes_come_and_go);
 	tcase_add_test(tcase, test_by_a_hub);

@@ -189,11 +189,13 @@ bool probes_find_live(const void *ctx, const struct mk_clusters_target *target, 
 {
 	const struct probes_known *known = ctx;
 	const struct mk_clusters_target *first = find_first(known->first, target);
+	bool keeps = number & MK_CLUSTER_EXTERNAL;
 
 	if (first)
-		return first->is_live;
+		return keeps ? first->keeps : first->is_live;
 	if (known->probes)
-		return mk_probes_is_live(known->probes->state, &target->ip);
+		return (keeps ? mk_probes_keeps : mk_probes_is_live)(known->probes->state,
+								     &target->ip);
 	return !known->sync || mk_clusters_sync_spreads_to(known->sync, number, hop);
 }
 
@@ -221,7 +223,7 @@ static int start(struct clusters_probes **probes, const char *node, struct mk_er
 
 struct targets {
 	struct mk_ip *ips;
-	bool *live;
+	bool *live, *keeps;
 	const char **names;
 };
 
@@ -236,6 +238,7 @@ static size_t add_targets(const struct mk_clusters_rows *rows, size_t index, siz
 
 		into->ips[count] = target->ip;
 		into->names[count] = target->node;
+		into->keeps[count] = target->keeps;
 		into->live[count++] = tries ? target->is_direct : target->is_live;
 	}
 	return count;
@@ -256,10 +259,12 @@ static void fill(struct mk_probes_peer *peers, const struct clusters_result *res
 						    .nodes = to.ips,
 						    .tries = !own_way && of->path,
 						    .live = to.live,
+						    .keeps = to.keeps,
 						    .names = to.names };
 		for (size_t j = 0; j < MK_FAMILIES; j++) {
 			size_t had = peers[i].node_count;
-			struct targets into = { to.ips + had, to.live + had, to.names + had };
+			struct targets into = { to.ips + had, to.live + had, to.keeps + had,
+						to.names + had };
 			size_t count =
 				add_targets(result->rows[j], i, &next[j], &into, peers[i].tries);
 
@@ -267,6 +272,7 @@ static void fill(struct mk_probes_peer *peers, const struct clusters_result *res
 		}
 		to.ips += peers[i].node_count;
 		to.live += peers[i].node_count;
+		to.keeps += peers[i].node_count;
 		to.names += peers[i].node_count;
 	}
 }
@@ -277,18 +283,18 @@ int probes_set(struct clusters_probes **probes, const struct clusters_result *re
 	size_t room = 1, count = result->objects->count;
 	cleanup_free struct mk_probes_peer *peers = calloc(count + 1, sizeof(*peers));
 	cleanup_free struct mk_ip *ips = NULL;
-	cleanup_free bool *live = NULL;
+	cleanup_free bool *live = NULL; /* and which ones keep flows */
 	cleanup_free const char **names = NULL;
 	int ret;
 
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		room += result->rows[i] ? result->rows[i]->target_count : 0;
 	ips = calloc(room, sizeof(*ips));
-	live = calloc(room, sizeof(*live));
+	live = calloc(2 * room, sizeof(*live));
 	names = calloc(room, sizeof(*names));
 	if (!peers || !ips || !live || !names)
 		return mk_error_errno(err, ENOMEM, "probes of %zu peers", count);
-	fill(peers, result, (struct targets){ ips, live, names });
+	fill(peers, result, (struct targets){ ips, live, live + room, names });
 	ret = start(probes, node, err);
 	return ret ?: mk_probes_set((*probes)->state, peers, count, err);
 }

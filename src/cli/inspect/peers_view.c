@@ -142,15 +142,19 @@ static int see_hop(void *ctx, const void *key_, const void *value_, struct mk_er
 	const struct mk_cluster_node_key *key = key_;
 	const __u32 *hop = value_;
 	struct listing *listing = ctx;
+	struct mk_mac mac = mac_of(key->cluster, *hop); /* without MK_CLUSTER_EXTERNAL */
 	struct mk_peer_hop *bigger;
 
-	if (!(key->index & MK_CLUSTER_BY_INDEX))
+	if (*hop & MK_CLUSTER_HOP_TRIAL)
 		return 0;
+	for (size_t i = 0; i < listing->count; i++)
+		if (memcmp(&listing->hops[i].mac, &mac, sizeof(mac)) == 0)
+			return 0;
 	bigger = reallocarray(listing->hops, listing->count + 1, sizeof(*bigger));
 	if (!bigger)
 		return mk_error_errno(err, ENOMEM, "cannot list the nodes of other clusters");
 	listing->hops = bigger;
-	bigger[listing->count++] = (struct mk_peer_hop){ .mac = mac_of(key->cluster, *hop) };
+	bigger[listing->count++] = (struct mk_peer_hop){ .mac = mac };
 	return 0;
 }
 
