@@ -208,11 +208,11 @@ static bool same_clusters(const struct mk_overlay *overlay, const struct mk_clus
 }
 
 int mk_overlay_set_clusters(struct mk_overlay *overlay, const struct mk_clusters_fdb *rows,
-			    size_t count, struct mk_error *err)
+			    size_t count, bool is_all, struct mk_error *err)
 {
 	struct mk_clusters_fdb *copy;
 
-	if (overlay->clusters_known && same_clusters(overlay, rows, count))
+	if ((overlay->clusters_known || !is_all) && same_clusters(overlay, rows, count))
 		return 0;
 	copy = calloc(count + 1, sizeof(*copy));
 	if (!copy)
@@ -222,7 +222,7 @@ int mk_overlay_set_clusters(struct mk_overlay *overlay, const struct mk_clusters
 	free(overlay->clusters);
 	overlay->clusters = copy;
 	overlay->cluster_count = count;
-	overlay->clusters_known = true;
+	overlay->clusters_known |= is_all;
 	overlay->peers_changed = true;
 	return 0;
 }

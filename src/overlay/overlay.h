@@ -43,11 +43,11 @@ mk_must_check int mk_overlay_set_ranges(struct mk_overlay *overlay, sa_family_t 
 					const struct mk_cidr *ranges, size_t count,
 					struct mk_error *err);
 /* Set the nodes of other clusters that get packets of any family; @rows are copied. Until the
- * first call, entries of an earlier agent stay. Without mk_device_wanted.peer_name nothing is
- * written. */
+ * first call with @is_all, entries of an earlier agent stay: the tables may still use them. Without
+ * mk_device_wanted.peer_name nothing is written. */
 mk_must_check int mk_overlay_set_clusters(struct mk_overlay *overlay,
 					  const struct mk_clusters_fdb *rows, size_t count,
-					  struct mk_error *err);
+					  bool is_all, struct mk_error *err);
 /* Add or drop one use of a Service address. */
 mk_must_check int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip,
 				     struct mk_error *err);

@@ -44,7 +44,7 @@ struct mk_overlay {
 	struct overlay_family families[MK_FAMILIES];
 	struct mk_clusters_fdb *clusters; /* nodes of other clusters */
 	size_t cluster_count;
-	bool clusters_known; /* mk_overlay_set_clusters() was called */
+	bool clusters_known; /* no table uses an entry that @clusters lacks */
 	struct overlay_route *routes, *queue;
 	bool refresh, peers_changed, ranges_changed, was_complete;
 	struct mk_overlay_repairs repairs;

@@ -658,8 +658,12 @@ static unsigned int places_of(uint32_t number, uint32_t hop, uint32_t other)
 START_TEST(test_fdb)
 {
 	write_object("node2", NODE2);
-	begin();
+	read_all();
+	ck_ok(mk_node_clusters_reconcile(&clusters, &err));
 	ck_assert_uint_eq(clusters.fdb_count, 2);
+	ck_assert(!clusters.fdb_trimmed); /* an earlier agent's entries stay */
+	ck_ok(mk_node_clusters_write(&clusters, &err));
+	ck_assert(clusters.fdb_trimmed);
 	ck_assert_int_eq(unlink(CLUSTER "/node2.yaml"), 0);
 	read_change();
 	ck_ok(mk_node_clusters_reconcile(&clusters, &err));

@@ -80,7 +80,7 @@ static size_t count(void)
 
 static void set(const struct mk_clusters_fdb *list, size_t length)
 {
-	ck_ok(mk_overlay_set_clusters(overlay, list, length, &err));
+	ck_ok(mk_overlay_set_clusters(overlay, list, length, true, &err));
 }
 
 static void check_device_of_clusters(void)
@@ -251,6 +251,12 @@ START_TEST(test_next_agent)
 	mk_overlay_free(overlay);
 	overlay = mk_overlay_new(nl, &err);
 	mk_overlay_set_node(overlay, &node_devices, own);
+	ck_ok(mk_overlay_set_clusters(overlay, rows, 1, false, &err));
+	sync_alone(true);
+	ck_assert_uint_eq(count(), 2); /* the tables may still use the other one */
+	set(rows, 1);
+	sync_alone(true);
+	ck_assert_uint_eq(count(), 1);
 	set(NULL, 0);
 	sync_alone(true);
 	ck_assert_uint_eq(count(), 0);

@@ -103,15 +103,17 @@ static int set_fdb(struct mk_node_clusters *clusters, bool keeps, struct mk_erro
 	clusters->fdb = all;
 	clusters->fdb_count = count;
 	clusters->node->core->unsure |= MK_UNSURE_OVERLAY;
-	return mk_overlay_set_clusters(clusters->node->core->overlay, all, count, err);
+	clusters->fdb_trimmed |= !keeps;
+	return mk_overlay_set_clusters(clusters->node->core->overlay, all, count, !keeps, err);
 }
 
-/* The tables use no other entries now. */
+/* The tables use no other entries now. Those of an earlier agent go, too. */
 static int trim_fdb(struct mk_node_clusters *clusters, struct mk_error *err)
 {
 	const struct mk_clusters_rows *rows = clusters->rows;
 
-	if (clusters->fdb_count == rows[0].fdb_count + rows[1].fdb_count)
+	if (!is_on(clusters) ||
+	    (clusters->fdb_trimmed && clusters->fdb_count == rows[0].fdb_count + rows[1].fdb_count))
 		return 0;
 	mk_core_schedule(clusters->node->core, 0);
 	return set_fdb(clusters, false, err);

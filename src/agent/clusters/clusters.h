@@ -32,6 +32,7 @@ struct mk_node_clusters {
 	struct mk_clusters_rows rows[MK_FAMILIES]; /* as last computed */
 	struct mk_clusters_fdb *fdb; /* that the overlay has; sorted by MAC address */
 	size_t fdb_count;
+	bool fdb_trimmed; /* .. and none of an earlier agent */
 	bool known; /* @rows are computed from complete lists, or clusterName is not set */
 	bool settled; /* nothing changed since then */
 	unsigned int computed; /* how often @rows were */
