@@ -75,6 +75,11 @@ static int identify(struct clusters_work *work, struct clusters_peer *at)
 			reason,
 			"'%s' is the name of this cluster (clusterName): each cluster needs a name of its own",
 			peer->name);
+	if (!peer->is_published && peer->via)
+		return clusters_say(
+			reason,
+			"no PublishedCluster '%s' by hub '%s': a ClusterPeer that the hub introduced goes after a minute; for another one, apply what `monokube peer publish` prints in that cluster",
+			peer->name, peer->via);
 	if (!peer->is_published)
 		return clusters_say(
 			reason,

@@ -55,12 +55,9 @@ static const struct mk_introduce_cluster *find_cluster(const struct mk_introduce
 				    : NULL;
 }
 
-static bool shows(const struct mk_introduce_input *input, const struct mk_introduce_peer *hub,
-		  const char *name)
+static bool shows(const struct mk_introduce_cluster *cluster, const struct mk_introduce_peer *hub)
 {
-	const struct mk_introduce_cluster *cluster = find_cluster(input, name);
-
-	return cluster && cluster->relayed_by && strcmp(cluster->relayed_by, hub->name) == 0;
+	return cluster->relayed_by && strcmp(cluster->relayed_by, hub->name) == 0;
 }
 
 /* ---- ClusterPeers that exist ----------------------------------------------------------------- */
@@ -74,14 +71,19 @@ static enum mk_introduce_action action_of(const struct mk_introduce_input *input
 					  const struct mk_introduce_peer *peer)
 {
 	const struct mk_introduce_peer *hub = find_peer(input, peer->owner_name);
+	const struct mk_introduce_cluster *cluster = find_cluster(input, peer->name);
 
 	if (!is_introduced(peer))
 		return MK_INTRODUCE_KEEP;
 	if (peer->has_secret || !is_same(peer->via, peer->owner_name))
 		return MK_INTRODUCE_RELEASE;
-	if (!is_hub(hub) || !is_same(hub->uid, peer->owner_uid) || !shows(input, hub, peer->name))
+	if (!is_hub(hub) || !is_same(hub->uid, peer->owner_uid))
 		return MK_INTRODUCE_DELETE;
-	return MK_INTRODUCE_KEEP;
+	if (cluster)
+		return shows(cluster, hub) ? MK_INTRODUCE_KEEP : MK_INTRODUCE_DELETE;
+	if (peer->waits_since_ms && input->now_ms >= peer->waits_since_ms + MK_INTRODUCE_GRACE_MS)
+		return MK_INTRODUCE_DELETE;
+	return MK_INTRODUCE_WAIT;
 }
 
 /* ---- new ones -------------------------------------------------------------------------------- */
@@ -124,7 +126,9 @@ int mk_introduce(const struct mk_introduce_input *input, struct mk_introductions
 		return mk_error_errno(err, ENOMEM, "clusters that hubs introduce");
 	for (size_t i = 0; i < input->peer_count; i++) {
 		result->actions[i] = action_of(input, &input->peers[i]);
-		kept += is_introduced(&input->peers[i]) && result->actions[i] == MK_INTRODUCE_KEEP;
+		kept += is_introduced(&input->peers[i]) &&
+			(result->actions[i] == MK_INTRODUCE_KEEP ||
+			 result->actions[i] == MK_INTRODUCE_WAIT);
 	}
 	create(input, kept, result);
 	return 0;

@@ -4,7 +4,10 @@
  *
  * A hub shows what the owner itself has published to it, so packets pass one hub at most. A branch
  * reads of a cluster by one way only: a ClusterPeer that a user has made, or the first hub that
- * has introduced the cluster. */
+ * has introduced the cluster.
+ *
+ * If a hub shows a cluster no longer, its ClusterPeer stays for MK_INTRODUCE_GRACE_MS. If the
+ * cluster comes again in this time, it has the same view, and no connection breaks. */
 #ifndef MK_CLUSTERS_INTRODUCE_H
 #define MK_CLUSTERS_INTRODUCE_H
 
@@ -14,7 +17,8 @@
 
 #include "base/error.h"
 
-#define MK_INTRODUCED_MAX 512 /* by all hubs: half of all ClusterPeers */
+#define MK_INTRODUCED_MAX     512 /* by all hubs: half of all ClusterPeers */
+#define MK_INTRODUCE_GRACE_MS 60000
 
 /* A ClusterPeer. Texts belong to the caller; NULL: none. */
 struct mk_introduce_peer {
@@ -26,6 +30,8 @@ struct mk_introduce_peer {
 	bool has_secret; /* this cluster reads its API server */
 	bool is_ours; /* it has the label of what the leader manages */
 	const char *owner_name, *owner_uid; /* the ClusterPeer that its owner reference names */
+	/* Since when the action is MK_INTRODUCE_WAIT, as the caller remembers it; 0: it was not. */
+	uint64_t waits_since_ms;
 };
 
 /* A PublishedCluster that lies here, and the hub that has shown it; NULL: none. */
@@ -38,11 +44,13 @@ struct mk_introduce_input {
 	const struct mk_introduce_peer *peers; /* sorted by name */
 	const struct mk_introduce_cluster *clusters; /* sorted by name */
 	size_t peer_count, cluster_count;
+	uint64_t now_ms; /* of a clock that does not go backwards */
 };
 
 enum mk_introduce_action {
 	MK_INTRODUCE_KEEP, /* also every ClusterPeer of a user */
-	MK_INTRODUCE_DELETE, /* its hub is gone, or introduces it no longer */
+	MK_INTRODUCE_DELETE, /* its hub is gone, or introduces no cluster, or another way is known */
+	MK_INTRODUCE_WAIT, /* its hub does not show it: after MK_INTRODUCE_GRACE_MS, delete it */
 	/* A user has taken it over by spec.secretName or another path: take its owner reference and
 	 * label away, so it outlives the hub. */
 	MK_INTRODUCE_RELEASE,

@@ -241,11 +241,11 @@ copies()
 	get "$CLUSTER" "$GROUP/namespaces/monokube-peers/$1" '[.items[].metadata.name] | sort | join(" ")'
 }
 copies_are() { expect_eq "copies in $CLUSTER" "$2" "$(copies "$1")"; }
-# Not of PublishedClusters: an introduced ClusterPeer goes with its own, and has another view later.
+# Without the PublishedCluster, an introduced ClusterPeer stays for a minute.
 copies_go()
 {
 	local kind before
-	for kind in publishednodes publishedservices; do
+	for kind in publishednodes publishedservices publishedclusters; do
 		before=$(copies $kind)
 		here lab kubectl -n monokube-peers delete "$kind" --all && wait_for "$BOUND" copies_are $kind "$before" || return 1
 	done

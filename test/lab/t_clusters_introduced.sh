@@ -249,6 +249,23 @@ hub_takes_over()
 	nothing_broke
 }
 
+# The ClusterPeer keeps its view for a minute, and says so.
+peer_of() { get "$1" "$GROUP/clusterpeers/$2" '.metadata.uid + " " + .status.podCidr'; }
+says_why() { expect_match "state of $2 in $1" "$3" "$(of "$1" on node1 "$MK_BIN" peers "$2" -o json | jq -r '.[0].state | tostring')"; }
+introduction_comes_again()
+{
+	local before
+	load_between
+	before=$(peer_of west east)
+	of west lab kubectl -n monokube-peers delete publishedcluster east
+	wait_for 30 says_why west east "goes after a minute"
+	carry hub west PublishedCluster
+	path_is direct
+	wait_for 20 answers west a east
+	expect_eq "ClusterPeer east in west" "$before" "$(peer_of west east)"
+	nothing_broke
+}
+
 hub_is_deleted()
 {
 	of west lab kubectl delete clusterpeer hub
@@ -266,5 +283,6 @@ check "agents are dead, and the Services answer; they start again, and all is as
 check "with accept: Direct, branches reach each other directly" hub_shows_nodes
 check "the hub is away, an agent starts, and direct paths go on; no packet was lost" hub_is_away
 check "direct paths are cut, and the hub takes over; later they are back" hub_takes_over
+check "the PublishedCluster of a branch goes and comes again: its ClusterPeer stays, no connection breaks" introduction_comes_again
 check "without the hub's ClusterPeer those that it introduced go" hub_is_deleted
 finish

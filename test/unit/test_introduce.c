@@ -25,6 +25,13 @@
 		.name = name_, .uid = "u-" name_, .via = hub, .created_unix_s = 20, \
 		.is_ours = true, .owner_name = hub, .owner_uid = "u-" hub           \
 	}
+#define NOW_MS 100000
+#define WAITS(name_, hub, since_ms)                                                 \
+	{                                                                           \
+		.name = name_, .uid = "u-" name_, .via = hub, .created_unix_s = 20, \
+		.is_ours = true, .owner_name = hub, .owner_uid = "u-" hub,          \
+		.waits_since_ms = since_ms                                          \
+	}
 #define SHOWN(name_, hub)                        \
 	{                                        \
 		.name = name_, .relayed_by = hub \
@@ -74,7 +81,23 @@ static const struct {
 	  NONE,
 	  "" },
 	{ "introduced already", { BY("east", "hub"), HUB("hub") }, { SHOWN("east", "hub") }, "" },
-	{ "shown no longer", { BY("east", "hub"), HUB("hub") }, NONE, "delete east" },
+	{ "shown no longer", { BY("east", "hub"), HUB("hub") }, NONE, "wait east" },
+	{ ".. for less than a minute",
+	  { WAITS("east", "hub", NOW_MS - 59999), HUB("hub") },
+	  NONE,
+	  "wait east" },
+	{ ".. for a minute",
+	  { WAITS("east", "hub", NOW_MS - 60000), HUB("hub") },
+	  NONE,
+	  "delete east" },
+	{ ".. and now again",
+	  { WAITS("east", "hub", NOW_MS - 60000), HUB("hub") },
+	  { SHOWN("east", "hub") },
+	  "" },
+	{ "shown no longer, while others are",
+	  { BY("east", "hub"), HUB("hub") },
+	  { SHOWN("north", "hub") },
+	  "wait east, create north by hub" },
 	{ "shown by another hub, which waits until the first one is over",
 	  { BY("east", "hub"), HUB("hub"), HUB("other") },
 	  { SHOWN("east", "other") },
@@ -109,7 +132,9 @@ static const struct {
 static struct mk_introduce_input input_of(const struct mk_introduce_peer *peers,
 					  const struct mk_introduce_cluster *clusters)
 {
-	struct mk_introduce_input input = { .own = "west", .peers = peers, .clusters = clusters };
+	struct mk_introduce_input input = {
+		.own = "west", .peers = peers, .clusters = clusters, .now_ms = NOW_MS
+	};
 
 	while (input.peer_count < PEERS_MAX && peers[input.peer_count].name)
 		input.peer_count++;
@@ -125,6 +150,9 @@ static const char *comma(const char *text)
 
 START_TEST(test_rows)
 {
+	static const char *const words[] = { [MK_INTRODUCE_DELETE] = "delete",
+					     [MK_INTRODUCE_WAIT] = "wait",
+					     [MK_INTRODUCE_RELEASE] = "release" };
 	const struct mk_introduce_input input = input_of(rows[_i].peers, rows[_i].clusters);
 	cleanup_free char *text = strdup("");
 	struct mk_introductions result;
@@ -133,8 +161,7 @@ START_TEST(test_rows)
 	ck_ok(mk_introduce(&input, &result, &err));
 	for (size_t i = 0; i < input.peer_count; i++)
 		if (result.actions[i] != MK_INTRODUCE_KEEP)
-			text_add(&text, "%s%s %s", comma(text),
-				 result.actions[i] == MK_INTRODUCE_DELETE ? "delete" : "release",
+			text_add(&text, "%s%s %s", comma(text), words[result.actions[i]],
 				 input.peers[i].name);
 	for (size_t i = 0; i < result.created_count; i++)
 		text_add(&text, "%screate %s by %s", comma(text), result.created[i].name,
@@ -152,8 +179,8 @@ START_TEST(test_limit)
 	static char names[MK_INTRODUCED_MAX + 2][8];
 	static struct mk_introduce_cluster clusters[MK_INTRODUCED_MAX + 2];
 	const struct mk_introduce_peer peers[] = { BY("c0000", "hub"), HUB("hub") };
-	const struct mk_introduce_input input = { "west", peers, clusters, 2,
-						  MK_INTRODUCED_MAX + 2 };
+	const struct mk_introduce_input input = { "west", peers, clusters, 2, MK_INTRODUCED_MAX + 2,
+						  NOW_MS };
 	struct mk_introductions result;
 	struct mk_error err;
 

@@ -532,8 +532,12 @@ def branch_is_introduced():
     wait("no slices", lambda: addresses(server) == [], MANY_S)
     server.patch(PEERS + "/hub", {"spec": {"accept": "Transit"}})
     has("peers again", server, PEERS, ["east", "hub", "north"])
+    before = wait("a view again", lambda: view(server, "east"), MANY_S)
     server.done("DELETE", PUBLISHED % ("monokube-peers", "clusters") + "/east")
-    has("shown no longer", server, PEERS, ["hub", "north"])
+    waits = "hub shows a cluster no longer, its ClusterPeer is deleted if that stays so peer=east hub=hub seconds=60"
+    wait("the log", lambda: waits in client.said(), MANY_S)
+    expect("view", view(server, "east"), before)
+    wait("shown no longer", lambda: names(server, PEERS) == ["hub", "north"], MANY_S + 60)
     client.alive()
 
 

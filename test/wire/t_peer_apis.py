@@ -345,7 +345,10 @@ def hub_is_read():
     has("peers", west, PEERS, ["east", "north"])
     expect("path", west.done("GET", PEERS + "/north")["spec"]["via"], "east")
     east.done("DELETE", PUBLISHED % (THERE, "clusters") + "/north")
-    has("shown no longer", west, PEERS, ["east"])
+    has("clusters without it", west, PUBLISHED % (HERE, "clusters"), ["east"])
+    expect("peers within a minute", names(west, PEERS), ["east", "north"])
+    west.patch(PEERS + "/east", {"spec": {"accept": "None"}})
+    has("introduced no longer", west, PEERS, ["east"])
     client.alive()
 
 

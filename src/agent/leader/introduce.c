@@ -19,6 +19,12 @@ struct leader_known {
 	size_t peer_count, cluster_count;
 };
 
+/* A ClusterPeer whose hub does not show its cluster. A leader that is new begins to wait again. */
+struct leader_waiting {
+	char *name;
+	uint64_t since_ms;
+};
+
 /* ---- what is known --------------------------------------------------------------------------- */
 
 static const char *text_or_null(json_object *of, const char *key)
@@ -113,7 +119,7 @@ void leader_known_free(struct leader_term *term)
 
 /* Return what is known, which stays until a ClusterPeer or PublishedCluster changes; NULL: no
  * memory. */
-static const struct leader_known *get_known(struct mk_leader *leader)
+static struct leader_known *get_known(struct mk_leader *leader)
 {
 	size_t peers = 1, clusters = 1;
 	struct leader_known *known;
@@ -147,6 +153,7 @@ static struct mk_introduce_input input_of(const struct mk_leader *leader,
 		.clusters = known->clusters,
 		.peer_count = known->peer_count,
 		.cluster_count = known->cluster_count,
+		.now_ms = leader_now_ms(),
 	};
 }
 
@@ -335,12 +342,62 @@ static void act(struct mk_leader *leader, const struct mk_introduce_peer *peer,
 
 	if (!object)
 		return;
-	if (action == MK_INTRODUCE_KEEP)
+	if (action == MK_INTRODUCE_KEEP || action == MK_INTRODUCE_WAIT)
 		mk_lead_forget(leader->lead, object);
 	else if (action == MK_INTRODUCE_RELEASE)
 		release(leader, peer);
 	else
 		remove_object(leader, object);
+}
+
+void leader_waiting_free(struct leader_term *term)
+{
+	for (size_t i = 0; i < term->waiting_count; i++)
+		free(term->waiting[i].name);
+	free(mk_steal_ptr(term->waiting));
+	term->waiting_count = 0;
+}
+
+/* Returns since when the ClusterPeer waits; 0: it does not. */
+static uint64_t waits_since(const struct leader_term *term, const char *name)
+{
+	for (size_t i = 0; i < term->waiting_count; i++)
+		if (strcmp(term->waiting[i].name, name) == 0)
+			return term->waiting[i].since_ms;
+	return 0;
+}
+
+static void wait_for(struct leader_term *term, const struct mk_introduce_peer *peer,
+		     uint64_t now_ms)
+{
+	struct leader_waiting *at = &term->waiting[term->waiting_count];
+	uint64_t end_ms;
+
+	*at = (struct leader_waiting){ strdup(peer->name), peer->waits_since_ms ?: now_ms };
+	if (!at->name)
+		return; /* it waits from the next turn on */
+	term->waiting_count++;
+	end_ms = at->since_ms + MK_INTRODUCE_GRACE_MS;
+	if (!term->introduce_again_ms || end_ms < term->introduce_again_ms)
+		term->introduce_again_ms = end_ms;
+	if (!peer->waits_since_ms)
+		mk_log_warn(
+			"leader: hub shows a cluster no longer, its ClusterPeer is deleted if that stays so peer=%s hub=%s seconds=%d",
+			peer->name, peer->owner_name, MK_INTRODUCE_GRACE_MS / 1000);
+}
+
+/* Remember which ClusterPeers wait, and when to look again. */
+static void note_waiting(struct mk_leader *leader, const struct mk_introduce_input *input,
+			 const struct mk_introductions *result)
+{
+	struct leader_term *term = leader->term;
+
+	leader_waiting_free(term);
+	term->introduce_again_ms = 0;
+	term->waiting = calloc(input->peer_count + 1, sizeof(*term->waiting));
+	for (size_t i = 0; term->waiting && i < input->peer_count; i++)
+		if (result->actions[i] == MK_INTRODUCE_WAIT)
+			wait_for(term, &input->peers[i], input->now_ms);
 }
 
 static void say_left_out(struct mk_leader *leader, size_t left_out)
@@ -357,12 +414,14 @@ static void say_left_out(struct mk_leader *leader, size_t left_out)
 	leader_failed(leader, &err);
 }
 
-static void introduce(struct mk_leader *leader, const struct leader_known *known)
+static void introduce(struct mk_leader *leader, struct leader_known *known)
 {
 	const struct mk_introduce_input input = input_of(leader, known);
 	struct mk_introductions result;
 	struct mk_error err;
 
+	for (size_t i = 0; i < known->peer_count; i++)
+		known->peers[i].waits_since_ms = waits_since(leader->term, known->peers[i].name);
 	if (mk_introduce(&input, &result, &err) < 0) {
 		leader_failed(leader, &err);
 		mk_introductions_release(&result);
@@ -372,6 +431,7 @@ static void introduce(struct mk_leader *leader, const struct leader_known *known
 		act(leader, &known->peers[i], result.actions[i]);
 	for (size_t i = 0; i < result.created_count; i++)
 		create(leader, &result.created[i]);
+	note_waiting(leader, &input, &result);
 	say_left_out(leader, result.left_out);
 	mk_introductions_release(&result);
 }
@@ -381,7 +441,7 @@ static void introduce(struct mk_leader *leader, const struct leader_known *known
 void leader_introduce(struct mk_leader *leader)
 {
 	struct leader_term *term = leader->term;
-	const struct leader_known *known;
+	struct leader_known *known;
 
 	if (!mk_lead_has_listed(leader->lead, MK_LEAD_PEERS))
 		return;

@@ -88,6 +88,7 @@ static void end_term(struct mk_leader *leader)
 	mk_views_free(term->views);
 	mk_externals_free(term->externals);
 	leader_known_free(term);
+	leader_waiting_free(term);
 	free(term->relayed);
 	free(term);
 }
@@ -180,11 +181,22 @@ static void on_written(void *ctx)
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
-static uint64_t until(uint64_t time_ms)
+static bool has_come(uint64_t time_ms)
 {
-	uint64_t now_ms = leader_now_ms();
+	return time_ms && leader_now_ms() >= time_ms;
+}
 
-	return time_ms > now_ms ? time_ms - now_ms : NEXT_MS;
+/* When a time has come, without anything else to do. */
+static void wait_for_time(struct mk_leader *leader, uv_timer_cb at)
+{
+	const struct leader_term *term = leader->term;
+	uint64_t first_ms = term->views_again_ms, now_ms = leader_now_ms();
+
+	if (!first_ms || (term->introduce_again_ms && term->introduce_again_ms < first_ms))
+		first_ms = term->introduce_again_ms;
+	if (first_ms && !uv_is_active((uv_handle_t *)&leader->timer))
+		uv_timer_start(&leader->timer, at, first_ms > now_ms ? first_ms - now_ms : NEXT_MS,
+			       0);
 }
 
 static void work(uv_timer_t *timer)
@@ -205,9 +217,9 @@ static void work(uv_timer_t *timer)
 		leader_imports_peers(leader);
 	if (term->peers_due || term->views_due)
 		leader_exports_peers(leader);
-	if (term->views_due || (term->views_again_ms && leader_now_ms() >= term->views_again_ms))
+	if (term->views_due || has_come(term->views_again_ms))
 		leader_assign_views(leader);
-	if (term->introduce_due)
+	if (term->introduce_due || has_come(term->introduce_again_ms))
 		leader_introduce(leader);
 	more = leader_copies_write(leader, leader_now_ms() + TURN_MS);
 	more |= leader_imports_merge(leader, leader_now_ms() + TURN_MS);
@@ -219,8 +231,8 @@ static void work(uv_timer_t *timer)
 	term->statuses_due = term->sweep_due = term->introduce_due = false;
 	if (more)
 		uv_timer_start(&leader->timer, work, NEXT_MS, 0);
-	else if (term->views_again_ms && !uv_is_active((uv_handle_t *)&leader->timer))
-		uv_timer_start(&leader->timer, work, until(term->views_again_ms), 0);
+	else
+		wait_for_time(leader, work);
 	choose(leader);
 }
 

@@ -21,6 +21,7 @@
 #define LEADER_VIEWS_AGAIN_MS 60000 /* a released view may be free by then */
 
 struct leader_known;
+struct leader_waiting;
 
 /* A ServiceExport. */
 struct leader_export {
@@ -51,6 +52,9 @@ struct leader_term {
 	struct leader_known *known; /* NULL: it is to be listed again */
 	char *relayed; /* names of the clusters that are shown to branches; NULL: not known yet */
 	bool introduce_due, show_due;
+	struct leader_waiting *waiting; /* ClusterPeers whose hub does not show their cluster */
+	size_t waiting_count;
+	uint64_t introduce_again_ms; /* one of them is deleted then; 0: there is none */
 };
 
 struct mk_leader {
@@ -124,6 +128,7 @@ void leader_introduce_seen(struct mk_leader *leader, const struct mk_lead_object
 /* May what @from shows of @cluster be copied into this cluster? */
 bool leader_may_copy(struct mk_leader *leader, const char *from, const char *cluster);
 void leader_known_free(struct leader_term *term);
+void leader_waiting_free(struct leader_term *term);
 
 /* imports.c: the ServiceImports are read; as soon as everything is, begin. */
 void leader_imports_create(struct mk_leader *leader);
