@@ -27,12 +27,12 @@ denied()
 # have_ended WORD FILE...: each has its last line
 have_ended() { (($(grep -L "^$1" "${@:2}" | wc -l) == 0)); }
 
-# end_all PROGRAM: those of this lab
+# end_all PROGRAM: those of this lab. One that ends meanwhile has no network namespace.
 end_all()
 {
 	local pid
 	for pid in $(pgrep -f "$1" || true); do
-		[[ $(ip netns identify "$pid") != "$MK_LAB".* ]] || kill "$pid"
+		[[ $(ip netns identify "$pid" 2>/dev/null) != "$MK_LAB".* ]] || kill "$pid"
 	done
 }
 
