@@ -350,7 +350,7 @@ static bool answers(const struct clusters_work *work, const struct clusters_peer
 	struct mk_clusters_target target = { .peer = (size_t)(at->peer - work->input),
 					     .node = hop->node->name };
 
-	if (at->carrier != at || !own->is_live)
+	if (!own->is_live || (at->carrier != at && at->peer->path != MK_CLUSTERS_PATH_DIRECT))
 		return true;
 	if (hop->is_numbered)
 		target = target_of(work, at, hop);

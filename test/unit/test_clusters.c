@@ -795,6 +795,28 @@ START_TEST(test_path_auto_without_hub)
 }
 END_TEST
 
+static bool is_second_or_of_hub(const void *ctx, const struct mk_clusters_target *target,
+				uint32_t number, uint32_t hop)
+{
+	(void)ctx;
+	(void)target;
+	return hop == 2 || number == 20;
+}
+
+/* With path: Direct no hub notices a node that is gone, so this cluster does. */
+START_TEST(test_path_direct_without_a_node)
+{
+	uint32_t hops[MK_CLUSTER_PLACES];
+
+	start_paths(MK_CLUSTERS_PATH_DIRECT);
+	own.is_live = is_second_or_of_hub;
+	compile();
+	get_places(21 | MK_CLUSTER_EXTERNAL, hops);
+	for (size_t i = 0; i < MK_CLUSTER_PLACES; i++)
+		ck_assert_uint_eq(hops[i], 2);
+}
+END_TEST
+
 /* The hub sees the nodes of one as its own peer's. It and the branch give each place to one node,
  * whatever the numbers of hops. */
 START_TEST(test_path_alike)
@@ -1003,6 +1025,7 @@ UNIT_SUITE("clusters")
 	tcase_add_test(tcase, test_path_auto);
 	tcase_add_test(tcase, test_path_auto_without_hub);
 	tcase_add_test(tcase, test_path_alike);
+	tcase_add_test(tcase, test_path_direct_without_a_node);
 	tcase_add_test(tcase, test_path_hub);
 	tcase_add_test(tcase, test_path_of_another);
 	tcase_add_test(tcase, test_wrong_via);
