@@ -171,6 +171,8 @@ faults()
 		published node removed|published_goes
 		copies of a peer removed|copies_go
 		status lost|status_goes
+		direct paths filtered|paths_filtered
+		hub's network away|hub_is_cut_off
 	END
 	for table in clusters cluster_nodes cluster_carriers exports routes frontends service_backends; do
 		lose "$table"
@@ -226,6 +228,27 @@ path_changes()
 		wait_for "$BOUND" goes west $node east && wait_for "$BOUND" goes east $node west || return 1
 	done
 	all_new_work
+}
+
+# With ROUTE=Direct, nothing passes until the filter goes: each branch counts the other as down.
+paths_filtered()
+{
+	local status=0
+	sever site1 site2
+	if [[ $ROUTE == Direct ]]; then
+		wait_for "$BOUND" is_down west node1 east true || status=1
+	else
+		all_new_work || status=1
+	fi
+	mend && all_new_work && ((status == 0))
+}
+
+hub_is_cut_off()
+{
+	local status=0
+	sever_hub
+	wait_for "$BOUND" is_down west node1 hub true && wait_for "$BOUND" is_down east node1 hub true || status=1
+	mend && all_new_work && ((status == 0))
 }
 
 # Delete a PublishedNode. The agent publishes it again.

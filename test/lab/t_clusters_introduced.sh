@@ -164,45 +164,18 @@ path_is()
 	done
 }
 branch_is() { [[ ,$(states "$1" "$2"), == *",$3,"* ]]; }
-hub_is_down() { [[ $(of "$1" on "$2" "$MK_BIN" peers hub -o json | jq '.[0].down') == "$3" ]]; }
 all_hubs_are_down()
 {
 	local node
 	for node in node1 node2; do
-		wait_for 90 hub_is_down west "$node" "$1"
-		wait_for 90 hub_is_down east "$node" "$1"
+		wait_for 90 is_down west "$node" hub "$1"
+		wait_for 90 is_down east "$node" hub "$1"
 	done
 }
 load_between()
 {
 	of west load west a "$(with_port "$(import_address west east)" 80)"
 	of east load east a "$(with_port "$(import_address east west)" 80)"
-}
-
-# sever FROM TO: no packets between these sites; the router's devices are site1 (west), site2 and site3 (hub)
-sever()
-{
-	ip netns exec "$BASE-west.wan" nft -f - <<-END
-		table inet cut {
-			chain forward {
-				type filter hook forward priority 0
-				iifname $1 oifname $2 udp dport 4789 drop
-				iifname $2 oifname $1 udp dport 4789 drop
-			}
-		}
-	END
-}
-sever_hub()
-{
-	ip netns exec "$BASE-west.wan" nft -f - <<-END
-		table inet cut {
-			chain forward {
-				type filter hook forward priority 0
-				iifname site3 drop
-				oifname site3 drop
-			}
-		}
-	END
 }
 
 hub_shows_nodes()

@@ -172,6 +172,9 @@ peers_are() { [[ $(states "$1" "$2") == "$3" ]]; }
 # probes_show CLUSTER NODE PEER WANTED: "down answering", such as "false 2/2"
 probes_show() { [[ $(of "$1" on "$2" "$MK_BIN" peers "$3" -o json | jq -r '.[0] | "\(.down) \(.answering)"') == "$4" ]]; }
 
+# is_down CLUSTER NODE PEER true|false
+is_down() { [[ $(of "$1" on "$2" "$MK_BIN" peers "$3" -o json | jq '.[0].down') == "$4" ]]; }
+
 # cut_off ADDRESS: no packet from or to a node with this address of the underlay passes the router
 cut_off()
 {
@@ -183,6 +186,31 @@ cut_off()
 				type filter hook forward priority 0
 				$ip saddr $1 drop
 				$ip daddr $1 drop
+			}
+		}
+	END
+}
+# sever FROM TO: no packets between these sites; the router's devices are site1 (west), site2 and site3 (hub)
+sever()
+{
+	ip netns exec "$BASE-west.wan" nft -f - <<-END
+		table inet cut {
+			chain forward {
+				type filter hook forward priority 0
+				iifname $1 oifname $2 udp dport 4789 drop
+				iifname $2 oifname $1 udp dport 4789 drop
+			}
+		}
+	END
+}
+sever_hub()
+{
+	ip netns exec "$BASE-west.wan" nft -f - <<-END
+		table inet cut {
+			chain forward {
+				type filter hook forward priority 0
+				iifname site3 drop
+				oifname site3 drop
 			}
 		}
 	END
