@@ -66,6 +66,15 @@ json_object *published_of(const char *cluster, const char *spec)
 	return published_named(cluster, "shop", "web", "", spec);
 }
 
+void published_apply(struct mk_imports *imports, const char *cluster, const char *spec)
+{
+	json_object *tree = published_of(cluster, spec);
+	struct mk_error err;
+
+	ck_ok(mk_imports_apply(imports, tree, &err));
+	json_object_put(tree);
+}
+
 void set_cluster(struct mk_imports *imports, const char *name, const char *home, const char *view,
 		 const char *home6, const char *view6)
 {

@@ -13,6 +13,13 @@
 #define HTTP	   "{'name': 'http', 'protocol': 'TCP', 'port': 80}"
 #define HTTP_8080  "{'name': 'http', 'protocol': 'TCP', 'port': 8080}"
 #define PORTS(...) "'ports': [" #__VA_ARGS__ "]"
+#define SET	   "'type': 'ClusterSetIP', 'ipFamilies': ['IPv4'], "
+#define WEB	   SET "'ports': [" HTTP "]"
+#define SLICES(eps)                                                                  \
+	", 'slices': [{'name': 'web-1', 'addressType': 'IPv4', 'ports': [" HTTP_8080 \
+	"], 'endpoints': [" eps "]}]"
+#define IN(cluster, ip) \
+	"{'addresses': ['" ip "'], 'cluster': '" cluster "', 'conditions': {'ready': true}}"
 
 /* Parse @text, or end the test. The caller puts the tree. */
 json_object *tree_of(const char *text);
@@ -26,6 +33,9 @@ json_object *published_of(const char *cluster, const char *spec);
 /* .. of any names; @cluster is also the label. */
 json_object *published_named(const char *cluster, const char *namespace_, const char *name,
 			     const char *suffix, const char *spec);
+
+/* .. is put into @imports, or the test ends. */
+void published_apply(struct mk_imports *imports, const char *cluster, const char *spec);
 
 /* The store of cluster west, with ranges of both families. East and north have views. */
 struct mk_imports *imports_of_west(void);

@@ -17,7 +17,7 @@
 #define EXPORT(spec) \
 	NAMED("ServiceExport", "web", ", 'creationTimestamp': '2026-01-02T03:04:05Z'", spec)
 #define SERVICE(spec) NAMED("Service", "web", "", spec)
-#define WEB	      "'ports': [" HTTP "]"
+#define WEB_PORTS     "'ports': [" HTTP "]"
 #define SLICE_WITH(name, type, more, eps)                                  \
 	"{'metadata': {'name': '" name "'" more "}, 'addressType': '" type \
 	"', 'ports': [" HTTP_8080 "], 'endpoints': [" eps "]}"
@@ -28,7 +28,7 @@
 static const struct row {
 	const char *name;
 	const char *export_spec; /* NULL: no members */
-	const char *service; /* NULL: SERVICE(WEB); "": none */
+	const char *service; /* NULL: SERVICE(WEB_PORTS); "": none */
 	const char *slices; /* NULL: POD */
 	const char *want[3]; /* in the result */
 	const char *lack; /* not in it */
@@ -39,11 +39,11 @@ static const struct row {
 	{ "conformance: ExternalName is not exported",
 	  .service = SERVICE("'type': 'ExternalName', 'externalName': 'example.com'"),
 	  .want = { "InvalidServiceType" }, .lack = "PublishedService" },
-	{ "a headless Service", .service = SERVICE("'clusterIP': 'None', " WEB),
+	{ "a headless Service", .service = SERVICE("'clusterIP': 'None', " WEB_PORTS),
 	  .want = { "'type':'Headless'" } },
-	{ "NodePort", .service = SERVICE("'type': 'NodePort', " WEB),
+	{ "NodePort", .service = SERVICE("'type': 'NodePort', " WEB_PORTS),
 	  .want = { "'type':'ClusterSetIP'" } },
-	{ "LoadBalancer", .service = SERVICE("'type': 'LoadBalancer', " WEB),
+	{ "LoadBalancer", .service = SERVICE("'type': 'LoadBalancer', " WEB_PORTS),
 	  .want = { "'type':'ClusterSetIP'" } },
 	{ "a Service without endpoints", .slices = "",
 	  .want = { "valid, 0 endpoints", "'slices':[]" } },
@@ -93,21 +93,23 @@ static const struct row {
 	{ "no affinity", .want = { "'sessionAffinity':'None'" }, .lack = "sessionAffinityConfig" },
 	{ "affinity",
 	  .service = SERVICE(
-		  "'sessionAffinity': 'ClientIP', 'sessionAffinityConfig': {'clientIP': {'timeoutSeconds': 600}}, " WEB),
+		  "'sessionAffinity': 'ClientIP', 'sessionAffinityConfig': {'clientIP': {'timeoutSeconds': 600}}, " WEB_PORTS),
 	  .want = { "'sessionAffinity':'ClientIP','sessionAffinityConfig':{'clientIP':{'timeoutSeconds':600}}" } },
-	{ "internalTrafficPolicy", .service = SERVICE("'internalTrafficPolicy': 'Local', " WEB),
+	{ "internalTrafficPolicy",
+	  .service = SERVICE("'internalTrafficPolicy': 'Local', " WEB_PORTS),
 	  .want = { "'internalTrafficPolicy':'Local'" } },
 	{ ".. Cluster is the default",
-	  .service = SERVICE("'internalTrafficPolicy': 'Cluster', " WEB),
+	  .service = SERVICE("'internalTrafficPolicy': 'Cluster', " WEB_PORTS),
 	  .lack = "internalTrafficPolicy" },
-	{ "trafficDistribution", .service = SERVICE("'trafficDistribution': 'PreferClose', " WEB),
+	{ "trafficDistribution",
+	  .service = SERVICE("'trafficDistribution': 'PreferClose', " WEB_PORTS),
 	  .want = { "'trafficDistribution':'PreferClose'" } },
-	{ "families", .service = SERVICE("'ipFamilies': ['IPv6', 'IPv4'], " WEB),
+	{ "families", .service = SERVICE("'ipFamilies': ['IPv6', 'IPv4'], " WEB_PORTS),
 	  .want = { "'ipFamilies':['IPv4','IPv6']" } },
-	{ "one family", .service = SERVICE("'ipFamilies': ['IPv6'], " WEB),
+	{ "one family", .service = SERVICE("'ipFamilies': ['IPv6'], " WEB_PORTS),
 	  .want = { "'ipFamilies':['IPv6']" } },
 	{ "externalTrafficPolicy stays here",
-	  .service = SERVICE("'externalTrafficPolicy': 'Local', " WEB),
+	  .service = SERVICE("'externalTrafficPolicy': 'Local', " WEB_PORTS),
 	  .lack = "externalTrafficPolicy" },
 	/* ---- labels and annotations ---- */
 	{ "conformance: only exported labels and annotations travel",
@@ -115,7 +117,7 @@ static const struct row {
 		  "'exportedLabels': {'dummy-label': 'true'}, 'exportedAnnotations': {'dummy-annotation': 'true'}",
 	  .service = NAMED("Service", "web",
 			   ", 'labels': {'own-label': 'x'}, 'annotations': {'own-annotation': 'x'}",
-			   WEB),
+			   WEB_PORTS),
 	  .want = { "'labels':{'dummy-label':'true'},'annotations':{'dummy-annotation':'true'}" },
 	  .lack = "own-" },
 	{ "labels are sorted", .export_spec = "'exportedLabels': {'b': '2', 'a': '1'}",
@@ -318,7 +320,8 @@ static const struct mk_publish_own *west_with(struct mk_externals *externals)
 static char *publish_externals(struct mk_externals *externals, const char *endpoints)
 {
 	cleanup_free char *slices = NULL;
-	json_object *service = tree_of(SERVICE(WEB)), *service_export = tree_of(EXPORT("")), *slice;
+	json_object *service = tree_of(SERVICE(WEB_PORTS)), *service_export = tree_of(EXPORT("")),
+		    *slice;
 	struct mk_publication result;
 	struct mk_error err;
 	char *text = NULL;
@@ -432,7 +435,7 @@ START_TEST(test_publish)
 		"{'kind': 'ServiceExport', 'metadata': {'name': 'web', 'namespace': 'shop', 'creationTimestamp': '2026-01-02T03:04:05Z'}, 'spec': {%s}}",
 		row->export_spec ?: "");
 	if (!row->service || *row->service)
-		service = tree_of(row->service ?: SERVICE(WEB));
+		service = tree_of(row->service ?: SERVICE(WEB_PORTS));
 	service_export = tree_of(export_text);
 	list = tree_of(slices_text);
 	count = json_object_array_length(list);
@@ -473,7 +476,7 @@ static json_object *slice_with(size_t number, size_t endpoints)
 
 static void publish_slices(const size_t *endpoints, size_t count, struct mk_publication *result)
 {
-	json_object *service = tree_of(SERVICE(WEB)), *service_export = tree_of(EXPORT(""));
+	json_object *service = tree_of(SERVICE(WEB_PORTS)), *service_export = tree_of(EXPORT(""));
 	json_object **slices = calloc(count, sizeof(json_object *));
 	struct mk_error err;
 
