@@ -149,9 +149,10 @@ static void add_service(void *ctx, const struct mk_service_object *service)
 		add(&ports, "%u/%s/%u", service->ports[i].port, protocol(service->ports[i].proto),
 		    service->ports[i].node_port);
 	joined = join(&ports, ",", false);
-	add(ctx, "service %s/%s %s %s [%s] %s", service->namespace_, service->name,
+	add(ctx, "service %s/%s %s %s [%s] %s%s%s", service->namespace_, service->name,
 	    address(&service->cluster_ips[0], ip), address(&service->cluster_ips[1], ip6), joined,
-	    endpoints);
+	    endpoints, service->preferred_count ? " prefers " : "",
+	    service->preferred_count ? service->preferred[0] : "");
 }
 
 /* Report the list only now: the dump has it. */

@@ -152,6 +152,8 @@ def imports_and_exports():
         holds(client, "export shop/web", "service shop/web.clusterset 247.254.0.7 - [80/tcp/0] ")
         server.patch(path + "serviceimports/web", {"spec": {"ips": ["247.254.0.8"]}})
         holds(client, "export shop/web", "service shop/web.clusterset 247.254.0.8 - [80/tcp/0] ")
+        server.patch(path + "serviceimports/web", {"metadata": {"annotations": {"networking.monokube.io/prefer": "east"}}})
+        holds(client, "export shop/web", "service shop/web.clusterset 247.254.0.8 - [80/tcp/0]  prefers east")
         server.done("DELETE", path + "serviceexports/web")
         server.done("DELETE", path + "serviceimports/web")
         holds(client)

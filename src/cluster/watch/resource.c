@@ -48,7 +48,8 @@ static const char *const unused_of_peers[] = { "metadata.managedFields",
 					       NULL };
 static const char *const unused_of_published[] = { "metadata.managedFields", "metadata.annotations",
 						   "status", NULL };
-static const char *const unused_of_imports[] = { "metadata.managedFields", "metadata.annotations",
+/* Annotations say which clusters are preferred. */
+static const char *const unused_of_imports[] = { "metadata.managedFields",
 						 "metadata.ownerReferences", "status", NULL };
 static const char *const unused_of_exports[] = {
 	"metadata.managedFields", "metadata.annotations", "metadata.labels", "spec", "status", NULL
