@@ -194,6 +194,30 @@ static __always_inline void count(const struct __sk_buff *skb, const struct pack
 	counters->bytes[direction] += wire.bytes - wire.packets * MK_L3_OFF;
 }
 
+/* Is the packet a probe of this node? Some find the largest packet that passes. */
+static __always_inline int is_own_probe(const struct chain_ctx *ctx, const struct packet *pkt)
+{
+	return ctx->hook == MK_HOOK_HOST && pkt->l4 == MK_L4_UDP &&
+	       pkt->tuple.dport == bpf_htons(MK_PROBE_PORT);
+}
+
+/* Is the packet too big for the way to a cluster? Carriers are fragmented only if they exceed the
+ * uplink's MTU. If the way is narrower, they would be lost, so packets without DF are refused, too;
+ * Linux then sends smaller ones. */
+static __always_inline int exceeds_way(struct __sk_buff *skb, const struct chain_ctx *ctx,
+				       const struct packet *pkt, const ip_header *ip,
+				       __u16 mtu_bytes)
+{
+	const struct mk_link_set *links;
+
+	if (wire_bytes(skb, pkt) <= mtu_bytes || is_own_probe(ctx, pkt))
+		return 0;
+	links = links_now();
+	if (links && mtu_bytes < links->overlay_mtu_bytes)
+		return 1;
+	return exceeds_tunnel(skb, ctx, pkt, ip, mtu_bytes);
+}
+
 /* Check what a router checks. Returns MK_GO_ON, or the verdict. */
 static __always_inline int route_checked(struct __sk_buff *skb, struct chain_ctx *ctx,
 					 const struct packet *pkt, __u16 mtu_bytes)
@@ -202,7 +226,7 @@ static __always_inline int route_checked(struct __sk_buff *skb, struct chain_ctx
 
 	if (frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	if (exceeds_tunnel(skb, ctx, pkt, frame.ip, mtu_bytes))
+	if (exceeds_way(skb, ctx, pkt, frame.ip, mtu_bytes))
 		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, MK_ICMP_TOO_BIG,
 				   MK_ICMP_TOO_BIG_CODE, mtu_bytes);
 	if (hop(skb, ctx, frame.ip) != MK_GO_ON)
@@ -343,7 +367,7 @@ static __always_inline int transit(struct __sk_buff *skb, struct chain_ctx *ctx,
 	return ret == MK_GO_ON ? send_to_peer(skb, ctx, pkt, &next) : ret;
 }
 
-/* Is the packet a probe of this node (struct mk_probe_packet)? */
+/* Is the packet a probe to this node (struct mk_probe_packet), padded or not? */
 static __always_inline int is_probe(struct __sk_buff *skb, const struct packet *pkt)
 {
 	__u32 at = pkt->l4_off + sizeof(struct udphdr);
@@ -352,7 +376,7 @@ static __always_inline int is_probe(struct __sk_buff *skb, const struct packet *
 	if (pkt->l4 != MK_L4_UDP || pkt->tuple.dport != bpf_htons(MK_PROBE_PORT) || pkt->fragment ||
 	    bpf_ntohs(pkt->tuple.sport) < MK_PROBE_SOURCE_MIN ||
 	    !is_addr(&pkt->tuple.daddr, mk_node_vpod()) ||
-	    skb->len != at + sizeof(struct mk_probe_packet))
+	    skb->len < at + sizeof(struct mk_probe_packet))
 		return 0;
 	return bpf_skb_load_bytes(skb, at, &magic, sizeof(magic)) == 0 &&
 	       magic == bpf_htonl(MK_PROBE_MAGIC);

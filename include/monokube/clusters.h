@@ -119,7 +119,8 @@ static inline __attribute__((always_inline)) __u32 mk_cluster_number_at(const __
 /* A probe asks whether a node of another cluster answers: a UDP packet in the overlay, from this
  * node's virtual pod address to that of the other node, at MK_PROBE_PORT. Program `cluster_in` of
  * that node swaps addresses and ports, and sends it back otherwise unchanged. It does so whatever
- * `access` says, and for later versions.
+ * `access` says, and for later versions. A padded probe finds out whether packets of its length
+ * pass, so it is sent even if it is larger than mtu_bytes of the row.
  *
  * UDP port 7 is that of the Echo Protocol (RFC 862). No session has a port below 1024 at a virtual
  * pod address, so the port is free. An answer comes from it, so it is never answered itself. */
@@ -128,14 +129,14 @@ static inline __attribute__((always_inline)) __u32 mk_cluster_number_at(const __
 #define MK_PROBE_MAGIC	    0x6d6b7062U /* "mkpb" */
 #define MK_PROBE_VERSION    1
 
-/* The payload; nothing follows. */
+/* The payload; zeros follow in a padded probe. */
 struct mk_probe_packet {
 	__be32 magic; /* MK_PROBE_MAGIC */
 	__u8 version; /* MK_PROBE_VERSION */
 	__u8 pad[3]; /* 0 */
 	__u64 nonce; /* the sender's, in its byte order: an answer brings back the same bytes */
 };
-_Static_assert(sizeof(struct mk_probe_packet) == 16, "all versions have this length");
+_Static_assert(sizeof(struct mk_probe_packet) == 16, "all versions begin with it");
 
 /* ---- counters -------------------------------------------------------------------------------- */
 

@@ -285,6 +285,28 @@ static uint16_t mtu_of(const struct clusters_peer *at, uint16_t most)
 	return mtu && mtu < most ? mtu : most;
 }
 
+static uint16_t path_mtu_of(const struct clusters_work *work, const struct clusters_peer *at,
+			    uint16_t most)
+{
+	const struct mk_clusters_own *own = work->own;
+	uint16_t mtu = own->path_mtu ? own->path_mtu(own->ctx, at->peer, at->state->number) : 0;
+
+	return mtu && mtu < most ? mtu : most;
+}
+
+static uint16_t set_mtu(const struct clusters_work *work, const struct clusters_peer *at)
+{
+	struct mk_clusters_state *state = at->state;
+
+	state->mtu_bytes = mtu_of(at, work->own->mtu_bytes);
+	if (at->carrier)
+		state->mtu_bytes = mtu_of(at->carrier, state->mtu_bytes);
+	state->path_mtu_bytes = path_mtu_of(work, at, state->mtu_bytes);
+	if (at->carrier)
+		state->path_mtu_bytes = path_mtu_of(work, at->carrier, state->path_mtu_bytes);
+	return state->path_mtu_bytes;
+}
+
 static void set_ranges(struct mk_cluster *row, const struct mk_cidr *home,
 		       const struct mk_cidr *view)
 {
@@ -301,9 +323,7 @@ static struct mk_cluster row_of(const struct clusters_work *work, const struct c
 
 	row.via = at->carrier ? at->carrier->state->number : at->state->number;
 	row.hop_count = at->carrier && at->carrier->state->nodes_used ? MK_CLUSTER_PLACES : 0;
-	row.mtu_bytes = mtu_of(at, work->own->mtu_bytes);
-	if (at->carrier)
-		row.mtu_bytes = mtu_of(at->carrier, row.mtu_bytes);
+	row.mtu_bytes = set_mtu(work, at);
 	if (!at->state->has_view)
 		return row;
 	set_ranges(&row, &at->home, &at->view);

@@ -97,6 +97,9 @@ struct mk_clusters_own {
 	/* Does this node answer without a hub? Its row has @key. NULL: none does. */
 	bool (*is_direct)(const void *ctx, const struct mk_clusters_target *target,
 			  const struct mk_cluster_node_key *key);
+	/* The largest packet that passes on the way to @peer, with this number; 0: all do. NULL:
+	 * nothing is known. */
+	uint16_t (*path_mtu)(const void *ctx, const struct mk_clusters_peer *peer, uint32_t number);
 	const void *ctx;
 };
 
@@ -111,6 +114,8 @@ struct mk_clusters_state {
 	char *reason; /* why not, or what is left out of it, with value and remedy; NULL: all is well */
 	size_t nodes_used; /* its own ones that may send, and get packets unless a hub does */
 	size_t nodes_direct; /* of these, the ones that get packets */
+	/* The largest packet to it as configured, and as it passes; 0: it has no rows. */
+	uint16_t mtu_bytes, path_mtu_bytes;
 };
 
 struct mk_clusters_cluster {

@@ -164,6 +164,13 @@ static struct verdict reachable_peer(const struct mk_probes_state *probes, char 
 			probes->silent);
 		return (struct verdict){ "Reachable", "True", "Degraded", buf };
 	}
+	if (probes->mtu_bytes) {
+		snprintf(
+			buf, REACHABLE,
+			"packets of more than %u bytes to the peer are lost, so larger ones are refused: raise the MTU of the network between the clusters, or let fragments of UDP pass, or set spec.mtu to %u",
+			probes->mtu_bytes, probes->mtu_bytes);
+		return (struct verdict){ "Reachable", "True", "PathMTU", buf };
+	}
 	return (struct verdict){ "Reachable", "True", "Reachable",
 				 "the nodes answer the probes of the leader's node" };
 }
@@ -181,6 +188,15 @@ static void put_ranges(struct maker *maker, json_object *status, const char *key
 		strcat(text, mk_cidr_format(&ranges[family], one));
 	}
 	put_text(maker, status, key, *text ? text : NULL);
+}
+
+/* Both families have the same one, unless a family has no rows. */
+static uint16_t mtu_of(const struct peer_at *at)
+{
+	for (size_t family = 0; family < MK_FAMILIES; family++)
+		if (at->states[family] && at->states[family]->path_mtu_bytes)
+			return at->states[family]->path_mtu_bytes;
+	return 0;
 }
 
 static json_object *fill_peer(struct maker *maker, const struct peer_at *at)
@@ -206,6 +222,8 @@ static json_object *fill_peer(struct maker *maker, const struct peer_at *at)
 	if (report->external_view)
 		put_ranges(maker, status, "externalCidr", report->external_view->view);
 	put_number(maker, status, "nodes", (int64_t)nodes);
+	if (mtu_of(at))
+		put_number(maker, status, "mtu", mtu_of(at));
 	if (is_probed(&report->probes))
 		put_number(maker, status, "reachableNodes", report->probes.answering);
 	if (report->probes.shown_rtt_us)

@@ -31,9 +31,9 @@ struct mk_peer_report {
 };
 
 /* Return what to apply to status of @cluster_peer: clusterId, remotePodCidr, podCidr,
- * remoteExternalCidr, externalCidr, nodes, reachableNodes, rttMicros and conditions Valid, Ranges,
- * Ready, Connected, Imported and Reachable; the latter only if probes say something. The caller
- * puts the result. NULL: no memory. */
+ * remoteExternalCidr, externalCidr, nodes, mtu, reachableNodes, rttMicros and conditions Valid,
+ * Ranges, Ready, Connected, Imported and Reachable; the latter only if probes say something. The
+ * caller puts the result. NULL: no memory. */
 json_object *mk_peer_status(json_object *cluster_peer, const struct mk_peer_report *report,
 			    const char *now);
 

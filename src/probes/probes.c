@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "probes/path_mtu.h"
 
 #define REMEMBERED   3 /* probes of a node that may still be answered */
 #define RTT_MAX_US   10000000 /* more: the clock was set */
@@ -25,6 +26,8 @@ struct node {
 	uint32_t missed; /* .. without answer, not counting those without one of any node */
 	bool tries, is_live, keeps;
 	uint32_t rtt_us;
+	struct path_mtu mtu;
+	uint64_t padded_nonce; /* 0: none */
 };
 
 struct peer {
@@ -43,7 +46,7 @@ struct mk_probes {
 	size_t peer_count;
 	struct node *nodes; /* sorted by address */
 	size_t node_count;
-	struct mk_probe *list; /* room for all nodes */
+	struct mk_probe *list; /* room for two probes of each node */
 	bool narrows; /* nodes without probes may count as live */
 };
 
@@ -225,6 +228,7 @@ static int add_node(struct mk_probes *next, const struct mk_probes *old,
 		node->keeps = from->keeps ? from->keeps[index] : node->is_live;
 	}
 	node->tries = from->tries;
+	path_mtu_set(&node->mtu, from->mtu_bytes, from->known_mtu_bytes);
 	node->peer = (size_t)(peer - next->peers);
 	node->name = from->names ? strdup(from->names[index]) : NULL;
 	peer->direct += node->is_live;
@@ -255,7 +259,7 @@ int mk_probes_set(struct mk_probes *probes, const struct mk_probes_peer *peers, 
 	next.peer_count = next.node_count = 0;
 	next.peers = calloc(count + 1, sizeof(*next.peers));
 	next.nodes = calloc(room, sizeof(*next.nodes));
-	next.list = calloc(room, sizeof(*next.list));
+	next.list = calloc(2 * room, sizeof(*next.list));
 	ret = next.peers && next.nodes && next.list ? 0 : -ENOMEM;
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = add_peer(&next, probes, &peers[i]);
@@ -345,6 +349,7 @@ static void end_node(struct node *node, struct round *round, uint64_t rounds)
 	node->lost = node->answered ? 0 : node->lost + (node->lost < MK_PROBES_BAD);
 	node->is_known |= node->answered || node->lost == MK_PROBES_BAD;
 	round->paths_changed |= judge_path(node);
+	path_mtu_end(&node->mtu, node->answered);
 	node->answered = false;
 	if (!node->is_known)
 		return;
@@ -401,8 +406,9 @@ static unsigned int end_peer(struct peer *peer, size_t nodes, struct round *roun
 	peer->direct = round->direct;
 	if (!nodes || peer->tries)
 		peer->state.is_down = false;
-	if (round->paths_changed)
+	if (round->paths_changed || now->mtu_bytes != round->state.mtu_bytes)
 		news |= MK_PROBES_PATHS | MK_PROBES_SHOWN;
+	now->mtu_bytes = round->state.mtu_bytes;
 	now->probed = round->state.probed;
 	now->answering = round->state.answering;
 	end_names(round);
@@ -419,6 +425,16 @@ static unsigned int end_peer(struct peer *peer, size_t nodes, struct round *roun
 	return news;
 }
 
+/* Packets of the peer have to pass to each of its nodes. */
+static void add_mtu(struct round *round, const struct node *node)
+{
+	uint16_t found = node->mtu.found_bytes, *mtu = &round->state.mtu_bytes;
+
+	if (found < node->mtu.most_bytes && (!*mtu || found < *mtu) &&
+	    (node->is_live || !node->tries))
+		*mtu = found;
+}
+
 static unsigned int end_round(struct mk_probes *probes)
 {
 	cleanup_free struct round *rounds = calloc(probes->peer_count + 1, sizeof(*rounds));
@@ -433,6 +449,7 @@ static unsigned int end_round(struct mk_probes *probes)
 		nodes[node->peer]++;
 		end_node(node, &rounds[node->peer], probes->rounds);
 		rounds[node->peer].direct += node->is_live;
+		add_mtu(&rounds[node->peer], node);
 	}
 	for (size_t i = 0; i < probes->node_count; i++) {
 		struct round *round = &rounds[probes->nodes[i].peer];
@@ -444,11 +461,25 @@ static unsigned int end_round(struct mk_probes *probes)
 	return news;
 }
 
+/* Returns whether @probe is one that finds the largest packet. */
+static bool pad(struct mk_probes *probes, struct node *node, struct mk_probe *probe)
+{
+	bool repeats = path_mtu_repeats(&node->mtu);
+	uint16_t packet_bytes = path_mtu_next(&node->mtu);
+
+	if (!packet_bytes)
+		return false;
+	node->padded_nonce = repeats ? node->padded_nonce : next_nonce(probes);
+	*probe = (struct mk_probe){ node->ip, node->padded_nonce, packet_bytes };
+	return true;
+}
+
 unsigned int mk_probes_next(struct mk_probes *probes, const struct mk_probe **list, size_t *count)
 {
 	unsigned int news = end_round(probes) | (probes->narrows ? MK_PROBES_PATHS : 0);
 
 	probes->narrows = false;
+	*count = probes->node_count;
 	for (size_t i = 0; i < probes->node_count; i++) {
 		struct node *node = &probes->nodes[i];
 		struct sent *sent = &node->sent[probes->rounds % REMEMBERED];
@@ -456,9 +487,10 @@ unsigned int mk_probes_next(struct mk_probes *probes, const struct mk_probe **li
 		*sent = (struct sent){ .nonce = next_nonce(probes) };
 		probes->list[i] = (struct mk_probe){ .to = node->ip, .nonce = sent->nonce };
 	}
+	for (size_t i = 0; i < probes->node_count; i++)
+		*count += pad(probes, &probes->nodes[i], &probes->list[*count]);
 	probes->rounds++;
 	*list = probes->list;
-	*count = probes->node_count;
 	return news;
 }
 
@@ -497,6 +529,10 @@ bool mk_probes_answer(struct mk_probes *probes, const struct mk_ip *from, uint64
 {
 	struct node *node = node_of(probes, from);
 
+	if (node && nonce && node->padded_nonce == nonce) {
+		node->mtu.answered = true;
+		return true;
+	}
 	for (size_t i = 0; node && nonce && i < REMEMBERED; i++) {
 		if (node->sent[i].nonce != nonce)
 			continue;

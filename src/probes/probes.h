@@ -19,7 +19,10 @@
  *
  * Probes of a peer with @tries find out which nodes are reached without the hub. All of them get
  * probes, as far as MK_PROBES_TRIED allows. These nodes are direct while they are live. While none
- * is, the peer is as usable as the hub. */
+ * is, the peer is as usable as the hub.
+ *
+ * Some probes are padded: they find the largest packet that passes to a node and back. They decide
+ * nothing else. */
 #ifndef MK_PROBES_PROBES_H
 #define MK_PROBES_PROBES_H
 
@@ -52,6 +55,9 @@ struct mk_probes_peer {
 	const bool *live;
 	const bool *keeps; /* .. and does it keep flows to external addresses? NULL: if live */
 	const char *const *names; /* of the nodes; NULL: unknown */
+	/* The largest packet to the peer as configured (0: no probe is padded), and the largest one
+	 * that passes, as far as was known before the nodes came; 0: unknown. */
+	uint16_t mtu_bytes, known_mtu_bytes;
 };
 
 /* @seed: a secret random number, for the nonces. @node: the name of this node, for the choice of
@@ -69,12 +75,13 @@ mk_must_check int mk_probes_set(struct mk_probes *probes, const struct mk_probes
 enum mk_probes_news {
 	MK_PROBES_USABLE = 1, /* a peer is down now, or usable again */
 	MK_PROBES_SHOWN = 2, /* another member of struct mk_probes_state but rtt_us */
-	MK_PROBES_PATHS = 4, /* a node is live now, or no longer */
+	MK_PROBES_PATHS = 4, /* a node is live now, or no longer; or another mtu_bytes */
 };
 
 struct mk_probe {
 	struct mk_ip to;
 	uint64_t nonce;
+	uint16_t packet_bytes; /* with all headers of IP and UDP; 0: not padded */
 };
 
 /* End a round, and begin the next one. @list: what to send, valid until the next mk_probes_next()
@@ -104,6 +111,8 @@ struct mk_probes_state {
 	uint32_t probed, answering;
 	uint32_t rtt_us; /* mean of the answering nodes, smoothed; 0: none answers */
 	uint32_t shown_rtt_us; /* follows @rtt_us if that is half or twice as long */
+	/* The largest packet that passes to all probed nodes; 0: all that are configured do. */
+	uint16_t mtu_bytes;
 	char silent[384]; /* "a, b and 2 more": the nodes that do not answer; empty: all do */
 };
 

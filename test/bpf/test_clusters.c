@@ -284,6 +284,28 @@ START_TEST(test_out_too_big)
 }
 END_TEST
 
+/* The way to the peer is narrower than the uplink. Fragments of carriers would be lost there, so
+ * packets that may be fragmented are refused, too. */
+START_TEST(test_out_narrow)
+{
+	const struct frame_options fits = { .packet_bytes = 1300 },
+				   longer = { .packet_bytes = 1301 };
+	struct frame in = frame_make("udp " POD ":40000 > 240.1.1.7:53", &fits), out;
+	struct mk_cluster row;
+
+	peers_reset();
+	row = peers_get(PEER_EAST);
+	row.mtu_bytes = 1300;
+	peers_put(PEER_EAST, &row);
+	fixture_expect("fits", MK_HOOK_POD, &in, TO_CLUSTER, NULL);
+	in = frame_make("udp " POD ":40000 > 240.1.1.7:53", &longer);
+	out = fixture_expect("too big", MK_HOOK_POD, &in, TO_POD,
+			     "icmp-error 10.244.1.254 > " POD " 3/4 [udp " POD
+			     ":40000 > 240.1.1.7:53]");
+	ck_assert_uint_eq(frame_icmp_mtu(&out), 1300);
+}
+END_TEST
+
 START_TEST(test_out_expired)
 {
 	const struct frame_options dies = { .ttl = 1 };
@@ -746,6 +768,7 @@ BPF_SUITE("other clusters")
 	tcase_add_test(tcase, test_out_to_unknown);
 	tcase_add_test(tcase, test_out_without_node);
 	tcase_add_test(tcase, test_out_too_big);
+	tcase_add_test(tcase, test_out_narrow);
 	tcase_add_test(tcase, test_out_expired);
 	tcase_add_loop_test(tcase, test_in, 0, ROWS(in_rows));
 	tcase_add_loop_test(tcase, test_denied, 0, ROWS(denied_rows));

@@ -137,13 +137,13 @@ static uint32_t fold(uint32_t sum)
 	return sum <= 0xffff ? sum : fold((sum & 0xffff) + (sum >> 16));
 }
 
-/* A probe. The nonce ends so that the frame's checksum stays right. */
-static struct frame probe(const char *flow, uint32_t magic)
+/* A probe, padded to @payload_bytes. The nonce ends so that the frame's checksum stays right. */
+static struct frame padded(const char *flow, uint32_t magic, uint16_t payload_bytes)
 {
-	const struct frame_options options = { .payload_bytes = sizeof(struct mk_probe_packet) };
+	const struct frame_options options = { .payload_bytes = payload_bytes, .fragment = DF };
 	struct mk_probe_packet packet = { .magic = htonl(magic), .version = MK_PROBE_VERSION };
 	struct frame frame = frame_make(flow, &options);
-	uint16_t *at = (uint16_t *)(frame.byte + frame.length - sizeof(packet));
+	uint16_t *at = (uint16_t *)(frame.byte + frame.length - payload_bytes);
 	uint16_t words[sizeof(packet) / 2];
 	uint32_t before = 0, after = 0;
 
@@ -155,6 +155,11 @@ static struct frame probe(const char *flow, uint32_t magic)
 	words[ROWS(words) - 1] = (uint16_t)fold(before + (uint16_t)~fold(after));
 	memcpy(at, words, sizeof(packet));
 	return frame;
+}
+
+static struct frame probe(const char *flow, uint32_t magic)
+{
+	return padded(flow, magic, sizeof(struct mk_probe_packet));
 }
 
 #define VPOD   "10.244.1.1"
@@ -218,16 +223,48 @@ START_TEST(test_no_probe)
 }
 END_TEST
 
-START_TEST(test_probe_of_another_length)
+/* Longer probes find the largest packet that passes. Their answers are as long. */
+START_TEST(test_padded_probe)
+{
+	struct frame in = padded(PROBE, MK_PROBE_MAGIC, 1300), out;
+
+	peers_reset();
+	peers_mark(&in, PEER_EAST, FIXTURE_CLUSTER);
+	out = fixture_expect("answered", MK_HOOK_CLUSTER, &in, TO_CLUSTER, ANSWER);
+	ck_assert_uint_eq(out.length, in.length);
+}
+END_TEST
+
+#define OWN_PROBE "udp 10.18.0.1:40000 > 240.1.2.1:7"
+
+/* This node's probe is sent, although no other packet of its size is. */
+START_TEST(test_padded_probe_is_sent)
+{
+	struct frame out = padded(OWN_PROBE, MK_PROBE_MAGIC, 1380);
+	struct mk_cluster row;
+
+	peers_reset();
+	row = peers_get(PEER_EAST);
+	row.mtu_bytes = 1300;
+	peers_put(PEER_EAST, &row);
+	fixture_expect("sent", MK_HOOK_HOST, &out, TO_CLUSTER, "udp " VPOD ":40000 > 10.244.2.1:7");
+	out = padded("udp 10.18.0.1:40000 > 240.1.2.1:8", MK_PROBE_MAGIC, 1380);
+	fixture_expect("of the host, and no probe", MK_HOOK_HOST, &out, TO_HOST, NULL);
+	out = padded("udp 10.244.1.2:40000 > 240.1.2.1:7", MK_PROBE_MAGIC, 1380);
+	fixture_expect("of a pod", MK_HOOK_POD, &out, TO_POD, NULL);
+}
+END_TEST
+
+START_TEST(test_probe_too_short)
 {
 	const struct frame_options options = { .payload_bytes =
-						       sizeof(struct mk_probe_packet) + 2 };
+						       sizeof(struct mk_probe_packet) - 2 };
 	struct frame in = peers_frame(PEER_EAST, FIXTURE_CLUSTER, PROBE, &options);
 	const uint32_t magic = htonl(MK_PROBE_MAGIC);
 
 	peers_reset();
 	memcpy(in.byte + in.length - options.payload_bytes, &magic, sizeof(magic));
-	peers_expect_drop("too long", MK_HOOK_CLUSTER, &in, MK_DROP_PEER_DENIED);
+	peers_expect_drop("too short", MK_HOOK_CLUSTER, &in, MK_DROP_PEER_DENIED);
 }
 END_TEST
 
@@ -394,7 +431,9 @@ BPF_SUITE("flows between clusters")
 	tcase_add_test(tcase, test_error_of_hub);
 	tcase_add_loop_test(tcase, test_probe, 0, 3);
 	tcase_add_loop_test(tcase, test_no_probe, 0, ROWS(no_probes));
-	tcase_add_test(tcase, test_probe_of_another_length);
+	tcase_add_test(tcase, test_padded_probe);
+	tcase_add_test(tcase, test_padded_probe_is_sent);
+	tcase_add_test(tcase, test_probe_too_short);
 	tcase_add_test(tcase, test_probe_and_answer);
 	tcase_add_test(tcase, test_answer_goes_straight);
 	tcase_add_loop_test(tcase, test_carriers, 0, ROWS(carriers));

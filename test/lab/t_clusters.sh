@@ -220,6 +220,49 @@ peer_mtu()
 	}
 }
 too_big_is() { [[ $(of west on a ping -c 1 -W 1 -M "do" -s 1350 "$A" 2>&1) =~ mtu\ ?[=:]\ ?$1 ]]; }
+
+# A firewall on the way drops carriers of more than 1400 bytes, and says nothing. Both clusters find that out, and
+# packets of pods are refused with the size that passes. Later all sizes pass again.
+path_mtu()
+{
+	local node cluster
+	# the filter has to see packets as they are on a wire
+	for cluster in "${CLUSTERS[@]}"; do
+		ip netns exec "$BASE-$cluster.underlay" ethtool -K wan tso off gso off \
+			tx-udp_tnl-segmentation off tx-udp_tnl-csum-segmentation off >/dev/null
+	done
+	ip netns exec "$BASE-west.wan" nft -f - <<-END
+		table inet cut {
+			chain forward {
+				type filter hook forward priority 0
+				udp dport 4789 meta length > 1400 drop
+			}
+		}
+	END
+	for node in node1 node2; do
+		wait_for 60 mtu_is_less west "$node" 1350
+		wait_for 60 mtu_is_less east "$node" 1350
+	done
+	expect_match "state" "packets of more than 13[0-9][0-9] bytes are lost on the way" "$(of west on node1 "$MK_BIN" peers east)"
+	of west on a ip "-$FAMILY" route flush cache
+	answers west a "$A" "$A"
+	expect_match "TCP of a host" "^[ab] " "$(of west ask node1 tcp "$(with_port "$A" 8080)" --want 60000)"
+	of west lab agent kill node1
+	of west lab agent start node1
+	answers west a "$A" "$A"
+	mtu_is_less west node1 1350
+	mend
+	for node in node1 node2; do
+		wait_for 120 mtu_is west "$node" "$(mtu_of_link)"
+		wait_for 120 mtu_is east "$node" "$(mtu_of_link)"
+	done
+	of west on a ip "-$FAMILY" route flush cache
+	of west on b ip "-$FAMILY" route flush cache
+}
+mtu_to_east() { of "$1" on "$2" "$MK_BIN" peers -o json | jq '.[] | select(.name != "hub").mtuBytes'; }
+mtu_is_less() { (($(mtu_to_east "$1" "$2") < $3)); }
+mtu_is() { [[ $(mtu_to_east "$1" "$2") == "$3" ]]; }
+mtu_of_link() { of west on node1 cat /sys/class/net/mkvxlan/mtu; }
 # Of packets from other clusters: its own pods may send what no node forwards.
 hub_drops()
 {
@@ -405,6 +448,7 @@ check "a host sends nothing to an unused view" hosts_send_nothing_astray
 check "policies name views" policies_name_views
 check "access: None refuses flows of the peer, and answers come" access_is_one_way
 check "a peer has an MTU of its own" peer_mtu
+check "the network carries smaller packets than configured, and pods learn that" path_mtu
 check "through a hub, pods have the same views" hub_carries
 check "a path changes under load, and no connection breaks" path_changes_under_load
 check "a node of the hub is away, and its packets go by the other one" hub_node_dies

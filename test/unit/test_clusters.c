@@ -301,6 +301,31 @@ START_TEST(test_mtu)
 }
 END_TEST
 
+static uint16_t find_path_mtu(const void *ctx, const struct mk_clusters_peer *peer, uint32_t number)
+{
+	(void)ctx;
+	ck_assert_uint_eq(number, strcmp(peer->name, "east") == 0    ? 9
+				  : strcmp(peer->name, "north") == 0 ? 10
+								     : 11);
+	return number == 9 ? 1340 : number == 10 ? 1400 : 0;
+}
+
+/* What passes on the way counts if it is less than configured, also on the way by a hub. */
+START_TEST(test_path_mtu)
+{
+	add_peer("east", 9, "240.0.0.0/16");
+	add_peer("north", 10, "240.1.0.0/16")->mtu_bytes = 1300;
+	add_peer("branch", 11, "240.2.0.0/16")->via = "east";
+	own.path_mtu = find_path_mtu;
+	compile();
+	ck_assert_uint_eq(rows.clusters[0].row.mtu_bytes, 1340);
+	ck_assert_uint_eq(rows.clusters[1].row.mtu_bytes, 1300);
+	ck_assert_uint_eq(rows.clusters[2].row.mtu_bytes, 1340);
+	ck_assert_uint_eq(rows.states[0].mtu_bytes, 1450);
+	ck_assert_uint_eq(rows.states[0].path_mtu_bytes, 1340);
+}
+END_TEST
+
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* Nodes with pod CIDRs of two sizes: the number of the larger one is that of its first part, which
@@ -996,6 +1021,7 @@ UNIT_SUITE("clusters")
 	tcase_add_test(tcase, test_host_bits_of_view);
 	tcase_add_test(tcase, test_other_family);
 	tcase_add_test(tcase, test_mtu);
+	tcase_add_test(tcase, test_path_mtu);
 	tcase = unit_case(suite, "IPv6", setup_ipv6, teardown);
 	tcase_add_test(tcase, test_ipv6);
 	tcase = unit_case(suite, "nodes", setup, teardown);

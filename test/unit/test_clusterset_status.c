@@ -278,7 +278,12 @@ START_TEST(test_peer_probed)
 		   "rttMicros");
 	report.probes.silent[0] = 0;
 	check_peer(WANT("the probes of the leader's node: let"), NULL);
-	report.probes.probed = 0; /* reached by a hub that is down */
+	report.probes = (struct mk_probes_state){ .probed = 2, .answering = 2, .mtu_bytes = 1344 };
+	check_peer(WANT("'type':'Reachable','status':'True','reason':'PathMTU'",
+			"packets of more than 1344 bytes to the peer are lost"),
+		   NULL);
+	report.probes = (struct mk_probes_state){ .is_down = true };
+	/* reached by a hub that is down */
 	check_peer(WANT("'reason':'NoAnswer'"), NULL);
 }
 END_TEST

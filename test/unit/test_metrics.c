@@ -156,10 +156,11 @@ static struct mk_metrics_peer peers[] = {
 	{ "east",
 	  true,
 	  3,
+	  1344,
 	  { .probed = 3, .answering = 2, .rtt_us = 400, .shown_rtt_us = 300 },
 	  { { 71, 72 }, { 73, 74 } } },
-	{ "hub", true, 1, { .is_down = true, .probed = 1 }, { { 0 }, { 0 } } },
-	{ "north", false, 0, { 0 }, { { 0 }, { 0 } } },
+	{ "hub", true, 1, 0, { .is_down = true, .probed = 1 }, { { 0 }, { 0 } } },
+	{ "north", false, 0, 0, { 0 }, { { 0 }, { 0 } } },
 };
 
 static void fill_chains(void)
@@ -307,6 +308,7 @@ static const struct {
 			   "monokube_peer_up{cluster=\"hub\"} 0\n"
 			   "monokube_peer_up{cluster=\"north\"} 1\n" },
 	{ MK_METRICS_NODE, "monokube_peer_rtt_seconds{cluster=\"east\"} 0.0004\n" },
+	{ MK_METRICS_NODE, "monokube_peer_mtu_bytes{cluster=\"east\"} 1344\n" },
 	{ MK_METRICS_NODE,
 	  "monokube_cluster_peer_packets_total{peer=\"east\",direction=\"to\"} 71\n"
 	  "monokube_cluster_peer_packets_total{peer=\"east\",direction=\"from\"} 72\n" },

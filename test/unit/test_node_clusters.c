@@ -708,6 +708,38 @@ START_TEST(test_live)
 }
 END_TEST
 
+static struct mk_cluster row_of_east(void)
+{
+	const uint32_t number = EAST;
+	struct mk_cluster row;
+
+	ck_ok(mk_table_get(&tables.clusters, &number, &row, &err));
+	return row;
+}
+
+/* An agent that starts goes on with the size that passes. */
+START_TEST(test_path_mtu)
+{
+	const uint32_t number = EAST;
+	struct mk_cluster row;
+	uint16_t most;
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	begin();
+	row = row_of_east();
+	most = row.mtu_bytes;
+	row.mtu_bytes = (__u16)(most - 40);
+	ck_ok(mk_table_put(&tables.clusters, &number, &row, &err));
+	stop_agent();
+	start_agent();
+	read_all();
+	reconcile();
+	ck_assert_uint_eq(row_of_east().mtu_bytes, most - 40);
+	ck_ok(mk_node_clusters_probe(&clusters, &err));
+	ck_assert_uint_eq(mk_node_clusters_probed(&clusters, "east").mtu_bytes, most - 40);
+}
+END_TEST
+
 /* Without accept: Direct, a hub names no nodes. */
 START_TEST(test_nodes_of_a_hub)
 {
@@ -778,6 +810,7 @@ UNIT_SUITE("node: other clusters")
 	tcase_add_test(tcase, test_down);
 	tcase_add_test(tcase, test_paths);
 	tcase_add_test(tcase, test_live);
+	tcase_add_test(tcase, test_path_mtu);
 	tcase_add_test(tcase, test_fdb);
 	tcase_add_test(tcase, test_nodes_of_a_hub);
 	tcase_add_test(tcase, test_exports_damage);

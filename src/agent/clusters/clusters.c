@@ -475,6 +475,7 @@ static int measure(const struct mk_node_clusters *clusters,
 		peer->name = objects->of[i]->name;
 		peer->is_usable = clusters_is_usable(&result, i);
 		peer->nodes = clusters_nodes_used(&result, i);
+		peer->mtu_bytes = clusters_mtu(&result, i);
 		peer->probes = probes_state(clusters->probes, peer->name);
 		if (number)
 			ret = add_counters(core, number, &peer->counters, err);

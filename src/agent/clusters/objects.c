@@ -304,6 +304,7 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 		.port = core->config.vxlan_port,
 		.is_live = probes_find_live,
 		.is_direct = probes_find_direct,
+		.path_mtu = probes_find_mtu,
 		.ctx = known,
 	};
 	struct ranges ranges = { 0 };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/clusters/probe.h"
 
-#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/ip6.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -12,11 +14,21 @@
 #include "base/cleanup.h"
 #include "base/time.h"
 
-#define ANSWERS_MAX 8192 /* per second and family: twice as many as there are probes */
-_Static_assert(ANSWERS_MAX >= MK_CLUSTERS * MK_PROBES_NODES + 2 * MK_PROBES_TRIED,
-	       "all answers are read");
+#define ANSWERS_MAX 16384 /* per second and family */
+_Static_assert(ANSWERS_MAX >= 2 * (MK_CLUSTERS * MK_PROBES_NODES + 2 * MK_PROBES_TRIED),
+	       "all answers are read, to padded probes, too");
 
 /* ---- sockets --------------------------------------------------------------------------------- */
+
+/* Padded probes go as they are, whatever the kernel has learnt of the way. */
+static int forbid_fragments(int fd, sa_family_t family)
+{
+	const int four = IP_PMTUDISC_PROBE, six = IPV6_PMTUDISC_PROBE;
+
+	if (family == AF_INET6)
+		return setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &six, sizeof(six));
+	return setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &four, sizeof(four));
+}
 
 /* The kernel notes when an answer comes, so it may wait for the agent. */
 static int open_socket(sa_family_t family)
@@ -26,6 +38,7 @@ static int open_socket(sa_family_t family)
 
 	if (fd < 0)
 		return -1;
+	(void)!forbid_fragments(fd, family);
 	/* the default holds some 270 answers */
 	(void)!setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room_bytes, sizeof(room_bytes));
 	if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)) == 0)
@@ -50,19 +63,36 @@ static socklen_t address_of(const struct mk_ip *ip, struct sockaddr_storage *sto
 	return sizeof(*four);
 }
 
+static size_t payload_of(const struct mk_probe *probe)
+{
+	size_t headers =
+		sizeof(struct udphdr) +
+		(probe->to.family == AF_INET6 ? sizeof(struct ip6_hdr) : sizeof(struct iphdr));
+
+	if (probe->packet_bytes < headers + sizeof(struct mk_probe_packet))
+		return sizeof(struct mk_probe_packet);
+	return probe->packet_bytes - headers;
+}
+
 static void send_one(struct clusters_probes *probes, const struct mk_probe *probe)
 {
-	const struct mk_probe_packet packet = { .magic = htonl(MK_PROBE_MAGIC),
-						.version = MK_PROBE_VERSION,
-						.nonce = probe->nonce };
+	static char zeros[UINT16_MAX];
+	struct mk_probe_packet packet = { .magic = htonl(MK_PROBE_MAGIC),
+					  .version = MK_PROBE_VERSION,
+					  .nonce = probe->nonce };
 	int *fd = &probes->sockets[mk_family_index(probe->to.family)];
+	struct iovec parts[] = { { &packet, sizeof(packet) },
+				 { zeros, payload_of(probe) - sizeof(packet) } };
 	struct sockaddr_storage to;
-	socklen_t bytes = address_of(&probe->to, &to);
+	const struct msghdr message = { .msg_name = &to,
+					.msg_namelen = address_of(&probe->to, &to),
+					.msg_iov = parts,
+					.msg_iovlen = MK_ARRAY_SIZE(parts) };
 
 	if (*fd < 0)
 		*fd = open_socket(probe->to.family);
 	if (*fd >= 0)
-		(void)!sendto(*fd, &packet, sizeof(packet), 0, (struct sockaddr *)&to, bytes);
+		(void)!sendmsg(*fd, &message, 0);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -113,8 +143,8 @@ static bool read_one(struct clusters_probes *probes, int fd)
 
 	if (got < 0)
 		return errno != EAGAIN && errno != EBADF;
-	if (got == (ssize_t)sizeof(packet) && !(message.msg_flags & MSG_TRUNC) &&
-	    packet.magic == htonl(MK_PROBE_MAGIC) && sender_of(&from, &ip))
+	if (got == (ssize_t)sizeof(packet) && packet.magic == htonl(MK_PROBE_MAGIC) &&
+	    sender_of(&from, &ip))
 		(void)mk_probes_answer(probes->state, &ip, packet.nonce, time_of(&message));
 	return true;
 }
@@ -199,6 +229,15 @@ bool probes_find_live(const void *ctx, const struct mk_clusters_target *target, 
 	return !known->sync || mk_clusters_sync_spreads_to(known->sync, number, hop);
 }
 
+uint16_t probes_find_mtu(const void *ctx, const struct mk_clusters_peer *peer, uint32_t number)
+{
+	const struct probes_known *known = ctx;
+
+	if (known->probes)
+		return probes_state(known->probes, peer->name).mtu_bytes;
+	return known->sync ? mk_clusters_sync_mtu(known->sync, number) : 0;
+}
+
 /* ---- peers ----------------------------------------------------------------------------------- */
 
 static int start(struct clusters_probes **probes, const char *node, struct mk_error *err)
@@ -244,6 +283,20 @@ static size_t add_targets(const struct mk_clusters_rows *rows, size_t index, siz
 	return count;
 }
 
+/* Carriers of both families are alike, so both have one MTU. */
+static void set_mtu(struct mk_probes_peer *peer, const struct clusters_result *result, size_t index)
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		const struct mk_clusters_state *state =
+			result->rows[i] ? &result->rows[i]->states[index] : NULL;
+
+		if (!state || !state->mtu_bytes)
+			continue;
+		peer->mtu_bytes = state->mtu_bytes;
+		peer->known_mtu_bytes = state->path_mtu_bytes;
+	}
+}
+
 /* The nodes of the first family that has some. */
 static void fill(struct mk_probes_peer *peers, const struct clusters_result *result,
 		 struct targets to)
@@ -261,6 +314,7 @@ static void fill(struct mk_probes_peer *peers, const struct clusters_result *res
 						    .live = to.live,
 						    .keeps = to.keeps,
 						    .names = to.names };
+		set_mtu(&peers[i], result, i);
 		for (size_t j = 0; j < MK_FAMILIES; j++) {
 			size_t had = peers[i].node_count;
 			struct targets into = { to.ips + had, to.live + had, to.keeps + had,

@@ -35,6 +35,8 @@ bool probes_find_direct(const void *known, const struct mk_clusters_target *targ
 /* mk_clusters_own.is_live(), in the same way. */
 bool probes_find_live(const void *known, const struct mk_clusters_target *target, uint32_t number,
 		      uint32_t hop);
+/* mk_clusters_own.path_mtu(), in the same way. */
+uint16_t probes_find_mtu(const void *known, const struct mk_clusters_peer *peer, uint32_t number);
 /* Zeros: nothing is known. */
 struct mk_probes_state probes_state(const struct clusters_probes *probes, const char *peer);
 void probes_free(struct clusters_probes *probes);

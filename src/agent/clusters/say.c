@@ -38,6 +38,14 @@ uint32_t clusters_number(const struct clusters_result *result, size_t peer)
 	return 0;
 }
 
+uint16_t clusters_mtu(const struct clusters_result *result, size_t peer)
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (state_of(result, i, peer) && state_of(result, i, peer)->path_mtu_bytes)
+			return state_of(result, i, peer)->path_mtu_bytes;
+	return 0;
+}
+
 size_t clusters_nodes_used(const struct clusters_result *result, size_t peer)
 {
 	size_t most = 0;
@@ -81,16 +89,22 @@ const char *clusters_reason(const struct clusters_result *result, size_t family,
 
 #define PROBES_REASON 768
 
-/* Why a peer is down, or which of its nodes do not answer, in @buf; NULL: neither. */
+/* Why a peer is down, which of its nodes do not answer, or which packets are lost, in @buf; NULL:
+ * nothing is wrong. */
 static const char *probes_reason(const struct clusters_result *result, size_t peer,
 				 char buf[PROBES_REASON])
 {
 	const struct mk_cluster_peer *object = result->objects->of[peer];
 	const struct mk_probes_state state = probes_state(result->probes, object->name);
 
-	if (!state.is_down && !*state.silent)
+	if (!state.is_down && !*state.silent && !state.mtu_bytes)
 		return NULL;
-	if (!state.is_down)
+	if (!state.is_down && !*state.silent)
+		snprintf(
+			buf, PROBES_REASON,
+			"packets of more than %u bytes are lost on the way, so larger ones are refused: raise the MTU of the network between the clusters, or set spec.mtu to %u",
+			state.mtu_bytes, state.mtu_bytes);
+	else if (!state.is_down)
 		snprintf(
 			buf, PROBES_REASON,
 			"nodes that do not answer probes: %s: let UDP of the overlay (vxlanPort) pass, or remove their PublishedNodes",

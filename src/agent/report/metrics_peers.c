@@ -50,6 +50,14 @@ static void write_probes(struct mk_exposition *out, const char *name, size_t mem
 		mk_exposition_number(out, name, &label, 1, peer->probes.rtt_us / 1e6);
 }
 
+static void write_mtu(struct mk_exposition *out, const char *name,
+		      const struct mk_metrics_peer *peer)
+{
+	if (peer->mtu_bytes)
+		mk_exposition_count(out, name, &(struct mk_label){ "cluster", peer->name }, 1,
+				    peer->mtu_bytes);
+}
+
 void peer_samples(struct mk_exposition *out, const char *name, size_t offset,
 		  const struct mk_metrics_peer *peers, size_t count)
 {
@@ -65,6 +73,8 @@ void peer_samples(struct mk_exposition *out, const char *name, size_t offset,
 		else if (offset == offsetof(struct mk_metrics_peer, nodes))
 			mk_exposition_count(out, name, &(struct mk_label){ "peer", peers[i].name },
 					    1, peers[i].nodes);
+		else if (offset == offsetof(struct mk_metrics_peer, mtu_bytes))
+			write_mtu(out, name, &peers[i]);
 		else
 			write_directions(out, name, offset, &peers[i]);
 }

@@ -70,7 +70,7 @@ static void put_rows(json_object *object, const struct all *all, __u32 number)
 {
 	json_object *homes = json_object_new_array(), *views = json_object_new_array();
 	struct mk_cluster_counters sum = { 0 };
-	unsigned int flags = 0;
+	unsigned int flags = 0, mtu_bytes = 0;
 
 	for (size_t i = 0; number && i < all->count; i++) {
 		const struct mk_view *view = all->of[i].view;
@@ -80,6 +80,7 @@ static void put_rows(json_object *object, const struct all *all, __u32 number)
 		if (!mk_peer_row(&all->of[i], number, &row) || !has_view(&row))
 			continue;
 		flags |= row.flags;
+		mtu_bytes = row.mtu_bytes;
 		add_range(homes, view, &row.home, &row.mask);
 		add_range(views, view, &row.view, &row.mask);
 	}
@@ -89,6 +90,7 @@ static void put_rows(json_object *object, const struct all *all, __u32 number)
 		    flags & MK_CLUSTER_ACCESS_PODS	? "Pods"
 		    : flags & MK_CLUSTER_ACCESS_EXPORTS ? "Exports"
 							: "None");
+	mk_put_number(object, "mtuBytes", mtu_bytes);
 	mk_put_flag(object, "relay", flags & MK_CLUSTER_RELAYED);
 	mk_put_number(object, "packetsTo", sum.packets[0]);
 	mk_put_number(object, "bytesTo", sum.bytes[0]);

@@ -445,6 +445,19 @@ bool mk_clusters_sync_sends_to(const struct mk_clusters_sync *sync,
 	return !(hop & MK_CLUSTER_HOP_TRIAL);
 }
 
+uint16_t mk_clusters_sync_mtu(const struct mk_clusters_sync *sync, uint32_t number)
+{
+	struct entry entry = { 0 };
+	const struct entry *found;
+	struct mk_cluster row = { 0 };
+
+	memcpy(entry.key, &number, sizeof(number));
+	found = find(&sync->sets[CLUSTERS], &entry);
+	if (found)
+		memcpy(&row, found->value, sizeof(row));
+	return row.mtu_bytes;
+}
+
 bool mk_clusters_sync_spreads_to(const struct mk_clusters_sync *sync, uint32_t number, uint32_t hop)
 {
 	const struct set *set = &sync->sets[NODES];

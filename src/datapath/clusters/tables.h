@@ -63,6 +63,8 @@ bool mk_clusters_sync_sends_to(const struct mk_clusters_sync *sync,
  * does. */
 bool mk_clusters_sync_spreads_to(const struct mk_clusters_sync *sync, uint32_t number,
 				 uint32_t hop);
+/* Return mtu_bytes of the row; 0: there is none. */
+uint16_t mk_clusters_sync_mtu(const struct mk_clusters_sync *sync, uint32_t number);
 
 /* Read the counters of a cluster, all CPUs together. Zeros: it has none. */
 mk_must_check int mk_clusters_sync_counters(const struct mk_clusters_sync *sync, uint32_t number,
