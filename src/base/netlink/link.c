@@ -243,6 +243,20 @@ int mk_nl_bridge_add(struct mk_nl *nl, const char *name, const struct mk_mac *ma
 	return nl_wrap(nl_request(nl, msg, err), err, "cannot create bridge '%s'", name);
 }
 
+int mk_nl_wireguard_add(struct mk_nl *nl, const char *name, uint32_t mtu_bytes,
+			struct mk_error *err)
+{
+	struct nl_msg *msg = new_link();
+	struct nlattr *info;
+
+	nl_put_text(msg, IFLA_IFNAME, name);
+	NL_PUT(msg, IFLA_MTU, uint32_t, mtu_bytes);
+	info = nl_begin(msg, IFLA_LINKINFO);
+	nl_put_text(msg, IFLA_INFO_KIND, "wireguard");
+	nl_end(msg, info);
+	return nl_wrap(nl_request(nl, msg, err), err, "cannot create WireGuard device '%s'", name);
+}
+
 int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan, struct mk_error *err)
 {
 	struct nl_msg *msg = new_link();
@@ -255,6 +269,8 @@ int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan, struct mk_er
 	NL_PUT(msg, IFLA_VXLAN_ID, uint32_t, vxlan->id);
 	NL_PUT(msg, IFLA_VXLAN_PORT, uint16_t, htons(vxlan->port));
 	NL_PUT(msg, IFLA_VXLAN_LEARNING, uint8_t, 0);
+	if (vxlan->dont_fragment)
+		NL_PUT(msg, IFLA_VXLAN_DF, uint8_t, VXLAN_DF_SET);
 	if (vxlan->uplink_ifindex)
 		NL_PUT(msg, IFLA_VXLAN_LINK, uint32_t, (uint32_t)vxlan->uplink_ifindex);
 	nl_put_ip(msg, vxlan->local.family == AF_INET ? IFLA_VXLAN_LOCAL : IFLA_VXLAN_LOCAL6,

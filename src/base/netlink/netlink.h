@@ -104,6 +104,7 @@ struct mk_vxlan {
 	uint32_t id;
 	uint16_t port; /* host order */
 	struct mk_ip local; /* outer source */
+	bool dont_fragment; /* its carriers, of IPv4 */
 	int uplink_ifindex;
 	struct mk_mac mac;
 	uint32_t mtu_bytes;
@@ -111,6 +112,11 @@ struct mk_vxlan {
 /* Create a VXLAN device without learning and multicast group, down. -EEXIST: the name is taken. */
 mk_must_check int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan,
 				  struct mk_error *err);
+
+/* Create a WireGuard device, down. -EOPNOTSUPP: the kernel has no WireGuard. -EEXIST: the name is
+ * taken. */
+mk_must_check int mk_nl_wireguard_add(struct mk_nl *nl, const char *name, uint32_t mtu_bytes,
+				      struct mk_error *err);
 
 /* Create a bridge without spanning tree and multicast snooping, down. -EEXIST: the name is
  * taken. */
