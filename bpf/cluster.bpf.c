@@ -167,8 +167,12 @@ static __always_inline int send_to_peer(struct __sk_buff *skb, struct chain_ctx 
 	struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
 	const __u32 zero = 0;
 	const struct mk_links *found = bpf_map_lookup_elem(&links, &zero);
+	__u32 ifindex = 0;
 
-	if (!found || !found->cluster_ifindex)
+	if (found)
+		ifindex = next->hop & MK_CLUSTER_HOP_ENCRYPTED ? found->wg_peer_ifindex
+							       : found->cluster_ifindex;
+	if (!ifindex)
 		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
 	if (!eth)
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
@@ -177,7 +181,7 @@ static __always_inline int send_to_peer(struct __sk_buff *skb, struct chain_ctx 
 	dest.hop[0] = (__u8)(next->hop >> 8);
 	dest.hop[1] = (__u8)next->hop;
 	set_macs(eth, (const __u8 *)&source, (const __u8 *)&dest);
-	return bpf_redirect(found->cluster_ifindex, 0);
+	return bpf_redirect(ifindex, 0);
 }
 
 enum count_direction { COUNT_SENT, COUNT_RECEIVED };

@@ -14,6 +14,7 @@
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
+#include "overlay.h"
 #include "policy.h"
 #include "service.h"
 
@@ -191,10 +192,13 @@ int elb_uplink_egress(struct __sk_buff *skb)
 	const struct mk_runtime *settings = runtime_settings();
 	struct chain_ctx ctx = { .hook = MK_HOOK_UPLINK_EGRESS };
 	struct session_hit hit;
+	const struct mk_tuple unknown = { 0 };
 	struct packet pkt;
 	__u8 flags = 0;
 	int ret;
 
+	if (leaves_clear(skb))
+		return drop(skb, MK_HOOK_UPLINK_EGRESS, MK_DROP_PEER_CLEAR, &unknown);
 	(void)other_family_next(skb, MK_ENTRY_UPLINK_EGRESS);
 	if (!settings || !settings->host_backends)
 		return TC_ACT_UNSPEC;

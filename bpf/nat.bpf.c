@@ -188,6 +188,33 @@ int nat_tunnel(struct __sk_buff *skb)
 	return drop(skb, MK_HOOK_UPLINK, MK_DROP_CHAIN_BROKEN, &unknown);
 }
 
+/* Is it a carrier of the VXLAN device mkwgpeer, from a node of another cluster? WireGuard has
+ * proved its source address. */
+static __always_inline int is_peers_carrier(struct __sk_buff *skb)
+{
+	struct mk_far_addr sender = { 0 };
+	struct wireguard_carrier at = { 0 };
+
+	if (!wireguard_carrier_read(skb, &at) || at.ip.frag_off & bpf_htons(MK_IPV4_FRAGMENT))
+		return 0;
+	/* not in the initializer, which would become a map of constants of its own */
+	sender.word[2] = bpf_htonl(0xffff);
+	sender.word[3] = at.ip.saddr;
+	return may_carry_cluster(&at.inner, &sender, MK_CLUSTER_CARRIER_ENCRYPTED);
+}
+
+/* WireGuard brings other clusters' packets in carriers of their nodes. Whatever else a peer sends
+ * by it does not reach this host. */
+SEC("tc")
+int wireguard_in(struct __sk_buff *skb)
+{
+	const struct mk_tuple unknown = { 0 };
+
+	return is_peers_carrier(skb)
+		       ? TC_ACT_UNSPEC
+		       : drop(skb, MK_HOOK_UPLINK, MK_DROP_OVERLAY_STRANGER, &unknown);
+}
+
 /* Masquerade a packet. Returns MK_GO_ON or a drop reason. */
 static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      struct packet *pkt)

@@ -94,24 +94,26 @@ static __always_inline int may_carry_sfc(const struct carried *inner, const stru
 }
 
 /* May the host with address @sender send @inner by the device of other clusters? The frame's source
- * names the sender's cluster, or one that is reached by it. */
+ * names the sender's cluster, or one that is reached by it. @encrypted: it came by WireGuard
+ * (MK_CLUSTER_CARRIER_ENCRYPTED), or 0. */
 static __always_inline int may_carry_cluster(const struct carried *inner,
-					     const struct mk_far_addr *sender)
+					     const struct mk_far_addr *sender, __u32 encrypted)
 {
 	const struct ethhdr eth = inner->eth; /* aligned */
 	const __u32 *carrier = bpf_map_lookup_elem(&cluster_carriers, sender);
 	const struct mk_cluster *cluster;
 	struct mk_cluster_source source;
-	__u32 number;
+	__u32 number, of_sender;
 
-	if (!carrier)
+	if (!carrier || (*carrier & MK_CLUSTER_CARRIER_ENCRYPTED) != encrypted)
 		return 0;
+	of_sender = *carrier & MK_CLUSTER_NUMBER_MAX;
 	__builtin_memcpy(&source, eth.h_source, sizeof(source));
 	number = mk_cluster_number_at(source.cluster);
-	if (number == *carrier)
+	if (number == of_sender)
 		return 1;
 	cluster = bpf_map_lookup_elem(&clusters, &number);
-	return cluster && cluster->via == *carrier;
+	return cluster && cluster->via == of_sender;
 }
 
 /* Until the agent has read all Nodes, any sender's carriers pass. */
@@ -148,7 +150,9 @@ static __always_inline int may_unpack(struct __sk_buff *skb, __u32 l4_off, int i
 	case MK_SFC_VNI:
 		return !known || (peer && may_carry_sfc(&inner, peer));
 	case MK_CLUSTER_VNI:
-		return !mk_node.cluster_number || may_carry_cluster(&inner, &sender->addr);
+		return !mk_node.cluster_number || may_carry_cluster(&inner, &sender->addr, 0);
+	case MK_CLUSTER_WG_VNI: /* only inside WireGuard */
+		return !mk_node.cluster_number;
 	default:
 		return 1;
 	}
@@ -164,6 +168,43 @@ static __always_inline int is_nodes_carrier(struct __sk_buff *skb, const struct 
 	sender.addr = far_addr(&pkt->tuple.saddr);
 	sender.peer = bpf_map_lookup_elem(&peers, &pkt->tuple.saddr);
 	return may_unpack(skb, pkt->l4_off, pkt->fragment, &sender);
+}
+
+/* ---- inside WireGuard ------------------------------------------------------------------------ */
+
+/* The headers of a carrier of mkwgpeer, up to the addresses of its frame. Its nodes have addresses
+ * of IPv4, whatever family the pods have. */
+struct wireguard_carrier {
+	struct iphdr ip;
+	struct udphdr udp;
+	struct carried inner;
+} __attribute__((packed));
+
+#define MK_IPV4_OFFSET	 0x1fff /* RFC 791: a later fragment */
+#define MK_IPV4_FRAGMENT 0x3fff /* .. and more fragments follow */
+
+/* Read @at if the packet is a carrier of mkwgpeer. Offsets are from the IP header, because packets
+ * of WireGuard's device have no Ethernet header. */
+static __always_inline int wireguard_carrier_read(struct __sk_buff *skb,
+						  struct wireguard_carrier *at)
+{
+	if (skb->protocol != bpf_htons(ETH_P_IP) ||
+	    bpf_skb_load_bytes_relative(skb, 0, at, offsetof(struct wireguard_carrier, inner.ip),
+					BPF_HDR_START_NET))
+		return 0;
+	return at->ip.ihl == sizeof(at->ip) / 4 && at->ip.protocol == IPPROTO_UDP &&
+	       !(at->ip.frag_off & bpf_htons(MK_IPV4_OFFSET)) &&
+	       at->udp.dest == mk_node.vxlan_port &&
+	       bpf_ntohl(at->inner.vni) >> 8 == MK_CLUSTER_WG_VNI;
+}
+
+/* Would a packet leave unencrypted that has to be encrypted? An FDB entry of mkwgpeer that is not
+ * the agent's may lead to an uplink. mkwgpeer lets no carrier be fragmented. */
+static __always_inline int leaves_clear(struct __sk_buff *skb)
+{
+	struct wireguard_carrier at = { 0 };
+
+	return mk_node.encrypts && wireguard_carrier_read(skb, &at);
 }
 
 /* ---- over the other family ------------------------------------------------------------------- */

@@ -80,7 +80,7 @@ enum mk_entry {
 #define MK_ABI_VERSION 2 /* `make ENLARGED=1`: a made-up later version, for test/lab/t_upgrade.sh */
 #endif
 
-#define MK_PROGRAMS_MAX 29
+#define MK_PROGRAMS_MAX 30
 
 /* Map abi, one entry that no program uses: which version made the tables. Without this map the
  * version is 0. */
@@ -92,7 +92,7 @@ struct mk_abi {
 	__u32 constants_id; /* id of their map of constants */
 	__u32 program_ids[MK_PROGRAMS_MAX];
 };
-_Static_assert(sizeof(struct mk_abi) == 168, "map value ABI");
+_Static_assert(sizeof(struct mk_abi) == 176, "map value ABI");
 
 #define MK_PROTO_ANY 0
 
@@ -655,8 +655,10 @@ struct mk_links {
 	__u32 sfc_ifindex; /* VXLAN device of chains (MK_SFC_VNI); 0: none */
 	struct mk_link_set set[2];
 	__u32 cluster_ifindex; /* VXLAN device to other clusters (MK_CLUSTER_VNI); 0: none */
+	__u32 wg_ifindex; /* WireGuard device to other clusters; 0: none */
+	__u32 wg_peer_ifindex; /* VXLAN device on it (MK_CLUSTER_WG_VNI); 0: none */
 };
-_Static_assert(sizeof(struct mk_links) == MK_BY_FAMILY(284, 748), "map value ABI");
+_Static_assert(sizeof(struct mk_links) == MK_BY_FAMILY(292, 756), "map value ABI");
 
 /* Map way, per CPU, one entry: the result of the host's routing for the current packet, passed from
  * the router to nat. */
@@ -695,7 +697,8 @@ struct mk_node {
 	__u8 is_carried_by_other; /* ... and carriers are checked there */
 	__u8 checks_far_carriers; /* ... and carriers are checked here (map far_peers) */
 	__u8 makes_no_copies; /* `monokube trace` runs the programs: taps get nothing */
-	__u8 pad[3];
+	__u8 encrypts; /* this node may have mkwg: carriers of MK_CLUSTER_WG_VNI leave by it only */
+	__u8 pad[2];
 	__u32 cluster_number; /* of this cluster (clusters.h); 0: there are no others */
 };
 _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(84, 192), "rodata ABI");
@@ -758,7 +761,8 @@ _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(84, 192), "rodata ABI");
 	X(PEER_VERSION, "packet of another cluster in a format that this version does not know")  \
 	X(PEER_SOURCE, "source that no pod of the sending cluster can have")                      \
 	X(PEER_TRANSIT, "packet for a third cluster that this one does not relay to")             \
-	X(PEER_DENIED, "another cluster's packet that the ClusterPeer's access does not allow")
+	X(PEER_DENIED, "another cluster's packet that the ClusterPeer's access does not allow")   \
+	X(PEER_CLEAR, "packet to a ClusterPeer with encryption that would leave unencrypted")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,

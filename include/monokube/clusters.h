@@ -67,12 +67,17 @@ struct mk_cluster_node_key {
 #define MK_CLUSTER_BY_INDEX 0x80000000U
 /* In a value: whether the node is reached directly is not known, so a hub gets its packets. */
 #define MK_CLUSTER_HOP_TRIAL 0x10000U
+/* In a value: the node gets packets by WireGuard only. */
+#define MK_CLUSTER_HOP_ENCRYPTED 0x20000U
 _Static_assert(sizeof(struct mk_cluster_node_key) == 8, "map key ABI");
 
 /* Map cluster_carriers, a hash by struct mk_far_addr: the addresses of other clusters' nodes, from
  * which their packets come. The value is the number of the cluster (__u32). The uplink's programs
  * drop packets of any other sender, and those whose source names a cluster that is neither the
- * sender's nor reached by it (mk_cluster.via). So at mkpeer the source's number can be trusted. */
+ * sender's nor reached by it (mk_cluster.via). So at mkpeer the source's number can be trusted.
+ * With MK_CLUSTER_CARRIER_ENCRYPTED the node's packets come by WireGuard only, which proves the
+ * address. Program `wireguard_in` then checks them in the same way. */
+#define MK_CLUSTER_CARRIER_ENCRYPTED 0x80000000U
 
 /* Map exports, a hash. Which endpoints a cluster with MK_CLUSTER_ACCESS_EXPORTS may reach by this
  * node: those of exported Services. The value is the target of an external address (struct
@@ -93,6 +98,7 @@ _Static_assert(sizeof(struct mk_export) == MK_BY_FAMILY(8, 20), "map key ABI");
  * are local unicast MAC addresses. The receiver ignores `hop`. The sender's FDB has an entry for
  * each destination address that its programs use. */
 #define MK_CLUSTER_VNI	     3
+#define MK_CLUSTER_WG_VNI    4 /* of mkwgpeer: the same frames, inside WireGuard */
 #define MK_CLUSTER_WIRE	     1 /* version of the format */
 #define MK_CLUSTER_MAC_LOCAL 0x06
 

@@ -76,7 +76,9 @@ static bool is_ours(const struct agent_rtnl *rtnl, int ifindex)
 	       node->uplinks.some_missing || ifindex == node->devices.host_ifindex ||
 	       ifindex == node->devices.host_peer_ifindex ||
 	       ifindex == node->devices.overlay_ifindex || ifindex == node->devices.sfc_ifindex ||
-	       ifindex == node->devices.cluster_ifindex;
+	       ifindex == node->devices.cluster_ifindex ||
+	       (ifindex &&
+		(ifindex == node->devices.wg_ifindex || ifindex == node->devices.wg_peer_ifindex));
 }
 
 /* Is the device a function pod's port, by its MAC address? */
@@ -109,7 +111,8 @@ static void see_neighbour(struct agent_rtnl *rtnl, const struct nlmsghdr *messag
 
 	if (entry->ndm_ifindex == devices->overlay_ifindex ||
 	    entry->ndm_ifindex == devices->sfc_ifindex ||
-	    entry->ndm_ifindex == devices->cluster_ifindex)
+	    entry->ndm_ifindex == devices->cluster_ifindex ||
+	    entry->ndm_ifindex == devices->wg_peer_ifindex)
 		look_at_overlay(rtnl);
 }
 

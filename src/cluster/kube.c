@@ -287,6 +287,12 @@ void kube_ready(struct mk_kube *kube)
 		mk_report_ready(kube->report);
 }
 
+void kube_wireguard(struct mk_kube *kube, const char *text)
+{
+	if (kube->report)
+		mk_report_wireguard(kube->report, text);
+}
+
 void kube_event(struct mk_kube *kube, bool warning, const char *reason, const char *message)
 {
 	if (kube->report)

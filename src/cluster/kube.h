@@ -58,6 +58,7 @@ bool kube_peers_listed(const struct mk_kube *kube);
 
 /* The datapath is ready: keep the Node's condition NetworkUnavailable False from now on. */
 void kube_ready(struct mk_kube *kube);
+void kube_wireguard(struct mk_kube *kube, const char *text);
 
 /* Read the figures of each resource (enum mk_resource_id); @followed says whether
  * it is followed. */

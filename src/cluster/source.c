@@ -168,6 +168,12 @@ void mk_source_ready(struct mk_source *source)
 		kube_ready(source->kube);
 }
 
+void mk_source_wireguard(struct mk_source *source, const char *text)
+{
+	if (source->kube)
+		kube_wireguard(source->kube, text);
+}
+
 void mk_source_warn(struct mk_source *source, const char *reason, const char *message)
 {
 	if (source->kube)

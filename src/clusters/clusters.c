@@ -278,10 +278,15 @@ static struct mk_addr no_address_matches(sa_family_t family)
 	return mk_ip_to_addr(&mask);
 }
 
-static uint16_t mtu_of(const struct clusters_peer *at, uint16_t most)
+/* @most: as far as known yet. */
+static uint16_t mtu_of(const struct clusters_work *work, const struct clusters_peer *at,
+		       uint16_t most)
 {
 	uint16_t mtu = at->peer->mtu_bytes;
+	uint16_t encrypted = (uint16_t)(work->own->mtu_bytes - MK_CLUSTERS_WG_OVERHEAD_BYTES);
 
+	if (at->peer->encrypts && encrypted < most)
+		most = encrypted;
 	return mtu && mtu < most ? mtu : most;
 }
 
@@ -298,9 +303,9 @@ static uint16_t set_mtu(const struct clusters_work *work, const struct clusters_
 {
 	struct mk_clusters_state *state = at->state;
 
-	state->mtu_bytes = mtu_of(at, work->own->mtu_bytes);
+	state->mtu_bytes = mtu_of(work, at, work->own->mtu_bytes);
 	if (at->carrier)
-		state->mtu_bytes = mtu_of(at->carrier, state->mtu_bytes);
+		state->mtu_bytes = mtu_of(work, at->carrier, state->mtu_bytes);
 	state->path_mtu_bytes = path_mtu_of(work, at, state->mtu_bytes);
 	if (at->carrier)
 		state->path_mtu_bytes = path_mtu_of(work, at->carrier, state->path_mtu_bytes);
@@ -442,6 +447,7 @@ static int compute(struct clusters_work *work, const struct mk_clusters_peer *pe
 	ret = decide(work);
 	ret = ret ?: add_clusters(work);
 	ret = ret ?: clusters_add_targets(work);
+	ret = ret ?: clusters_add_tunnels(work);
 	return ret ?: clusters_add_fdb(work);
 }
 
@@ -474,5 +480,6 @@ void mk_clusters_rows_release(struct mk_clusters_rows *rows)
 	free(rows->carriers);
 	free(rows->fdb);
 	free(rows->targets);
+	free(rows->tunnels);
 	*rows = (struct mk_clusters_rows){ 0 };
 }

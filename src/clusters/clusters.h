@@ -14,6 +14,7 @@
 #include "monokube/clusters.h"
 #include "base/error.h"
 #include "base/ip.h"
+#include "base/netlink/wireguard.h"
 
 /* Names of peers for the command line, in the agent's state directory (JSON). */
 #define MK_CLUSTER_NAMES_FILE	 "peers.json"
@@ -28,6 +29,7 @@ struct mk_clusters_node {
 	struct mk_cidr pod_cidr; /* of the family of the call; AF_UNSPEC: none */
 	struct mk_ip address; /* the carrier's, of the underlay's family; AF_UNSPEC: none */
 	uint16_t port; /* UDP, of its overlay; 0: as this cluster's */
+	struct mk_wg_public wireguard; /* with a port of 0 it has none */
 };
 
 /* How packets get to a peer that is reached by a hub. Whichever it is, both the hub's nodes and its
@@ -56,6 +58,7 @@ struct mk_clusters_peer {
 	bool access_pods; /* access: Pods */
 	bool access_exports; /* access: Exports */
 	bool relayed;
+	bool encrypts; /* encryption: WireGuard; packets between its own nodes and this one's */
 	uint16_t mtu_bytes; /* 0: the overlay's */
 	const struct mk_clusters_node *nodes;
 	size_t node_count;
@@ -94,6 +97,8 @@ struct mk_clusters_own {
 	 * is AF_UNSPEC. NULL: all do. */
 	bool (*is_live)(const void *ctx, const struct mk_clusters_target *target, uint32_t number,
 			uint32_t hop);
+	const char *no_wireguard; /* why this node cannot encrypt, with the remedy; NULL: it can */
+	struct mk_wg_public wireguard; /* this node's, unless @no_wireguard */
 	/* Does this node answer without a hub? Its row has @key. NULL: none does. */
 	bool (*is_direct)(const void *ctx, const struct mk_clusters_target *target,
 			  const struct mk_cluster_node_key *key);
@@ -116,6 +121,7 @@ struct mk_clusters_state {
 	size_t nodes_direct; /* of these, the ones that get packets */
 	/* The largest packet to it as configured, and as it passes; 0: it has no rows. */
 	uint16_t mtu_bytes, path_mtu_bytes;
+	bool cannot_encrypt; /* it encrypts, but this node cannot */
 };
 
 struct mk_clusters_cluster {
@@ -128,6 +134,9 @@ struct mk_clusters_hop {
 	struct mk_cluster_node_key key;
 	uint32_t hop; /* the value; of IPv6 with MK_CLUSTERS_HOP_IPV6 */
 };
+
+/* WireGuard over IPv4: IP 20, UDP 8, header 16, authentication 16. */
+#define MK_CLUSTERS_WG_OVERHEAD_BYTES 60
 
 /* The families share the device's FDB, but not the numbers of nodes. */
 #define MK_CLUSTERS_HOP_IPV6  0x8000U
@@ -149,6 +158,7 @@ struct mk_clusters_fdb {
 	struct mk_mac mac; /* struct mk_cluster_dest */
 	struct mk_ip remote;
 	uint16_t port; /* 0: as this cluster's */
+	bool is_encrypted; /* of mkwgpeer, not of mkpeer */
 };
 
 struct mk_clusters_rows {
@@ -157,7 +167,8 @@ struct mk_clusters_rows {
 	struct mk_clusters_carrier *carriers; /* sorted by address */
 	struct mk_clusters_fdb *fdb; /* sorted by MAC address */
 	struct mk_clusters_target *targets; /* sorted by peer */
-	size_t cluster_count, node_count, carrier_count, fdb_count, target_count;
+	struct mk_wg_peer *tunnels; /* of WireGuard, sorted by key */
+	size_t cluster_count, node_count, carrier_count, fdb_count, target_count, tunnel_count;
 	struct mk_clusters_state *states; /* one per peer */
 	size_t state_count;
 };

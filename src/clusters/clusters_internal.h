@@ -58,6 +58,8 @@ __attribute__((format(printf, 2, 3))) int clusters_say(char **reason, const char
 mk_must_check int clusters_add_nodes(struct clusters_work *work);
 /* Add the targets of probes of all peers. */
 mk_must_check int clusters_add_targets(struct clusters_work *work);
+/* Add the nodes that WireGuard reaches. */
+mk_must_check int clusters_add_tunnels(struct clusters_work *work);
 /* Add the FDB entries of all peers. */
 mk_must_check int clusters_add_fdb(struct clusters_work *work);
 

@@ -52,11 +52,26 @@ static int compare_claims(const void *left, const void *right)
 	return order ?: (a->place > b->place) - (a->place < b->place);
 }
 
+/* A key of WireGuard, in the same way. */
+struct key_claim {
+	const uint8_t *key;
+	size_t place;
+};
+
+static int compare_key_claims(const void *left, const void *right)
+{
+	const struct key_claim *a = left, *b = right;
+	int order = memcmp(a->key, b->key, MK_WG_KEY_BYTES);
+
+	return order ?: (a->place > b->place) - (a->place < b->place);
+}
+
 struct nodes {
 	struct clusters_work *work;
 	struct clusters_peer **order; /* those with a number, and NULL */
 	struct claim *claims; /* sorted: of equal addresses the first one counts */
-	size_t claim_count, used;
+	struct key_claim *keys; /* .. and of equal keys */
+	size_t claim_count, key_count, used;
 };
 
 static const struct claim *first_claim(const struct nodes *nodes, const struct mk_ip *address)
@@ -72,6 +87,37 @@ static const struct claim *first_claim(const struct nodes *nodes, const struct m
 			high = middle;
 	}
 	return &nodes->claims[low];
+}
+
+/* Does a node before @place have the key? */
+static bool is_key_taken(const struct nodes *nodes, const uint8_t *key, size_t place)
+{
+	size_t low = 0, high = nodes->key_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (memcmp(nodes->keys[middle].key, key, MK_WG_KEY_BYTES) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return nodes->keys[low].place != place;
+}
+
+/* Why packets to the node cannot be encrypted. WireGuard knows a node by its key alone. */
+static const char *lack_of_key(const struct nodes *nodes, const struct mk_clusters_node *node,
+			       size_t place)
+{
+	const struct mk_clusters_own *own = nodes->work->own;
+
+	if (!node->wireguard.port)
+		return "has no WireGuard key: set wireguardPort in its cluster, and publish the node again";
+	if (memcmp(node->wireguard.key, own->wireguard.key, MK_WG_KEY_BYTES) == 0)
+		return "has the WireGuard key of this node";
+	if (is_key_taken(nodes, node->wireguard.key, place))
+		return "has the WireGuard key of another node";
+	return NULL;
 }
 
 /* Returns why the node cannot get packets, for a message that begins with its name; NULL: it
@@ -92,6 +138,8 @@ static const char *lack_of(const struct nodes *nodes, const struct clusters_peer
 	if (first->place != place)
 		return first->peer == at ? "has the address of another node of the peer"
 					 : "has the address of a node of another peer";
+	if (at->peer->encrypts && lack_of_key(nodes, node, place))
+		return lack_of_key(nodes, node, place);
 	if (nodes->used >= NODES_MAX)
 		return "is one too many: all peers together may have 32768 nodes";
 	return NULL;
@@ -122,9 +170,15 @@ static uint32_t hash_of(const char *text)
 
 static int choose(struct nodes *nodes, struct clusters_peer *at, size_t *place)
 {
+	const char *no_wireguard = nodes->work->own->no_wireguard;
 	size_t left_out = 0;
 	const char *name = "", *why = "";
 
+	if (at->peer->encrypts && no_wireguard) {
+		*place += at->node_count;
+		at->state->cannot_encrypt = true;
+		return clusters_say(&at->note, "encryption: WireGuard, but %s", no_wireguard);
+	}
 	for (size_t i = 0; i < at->node_count; i++, ++*place) {
 		const struct mk_clusters_node *node = at->hops[i].node;
 		const char *lack = lack_of(nodes, at, node, *place);
@@ -170,6 +224,14 @@ static void order(struct clusters_work *work, struct clusters_peer **all)
 				all[count++] = &work->peers[i];
 }
 
+static void claim(struct nodes *nodes, const struct clusters_peer *at,
+		  const struct mk_clusters_node *node, size_t place)
+{
+	nodes->claims[nodes->claim_count++] = (struct claim){ node->address, place, at };
+	if (at->peer->encrypts && node->wireguard.port)
+		nodes->keys[nodes->key_count++] = (struct key_claim){ node->wireguard.key, place };
+}
+
 static int claim_all(struct nodes *nodes)
 {
 	struct clusters_work *work = nodes->work;
@@ -179,17 +241,18 @@ static int claim_all(struct nodes *nodes)
 	for (size_t i = 0; i < work->count; i++)
 		count += work->peers[i].peer->node_count;
 	nodes->claims = calloc(count + 1, sizeof(*nodes->claims));
-	if (!nodes->claims)
+	nodes->keys = calloc(count + 1, sizeof(*nodes->keys));
+	if (!nodes->claims || !nodes->keys)
 		return -ENOMEM;
 	for (size_t i = 0; nodes->order[i] && ret == 0; i++) {
 		struct clusters_peer *at = nodes->order[i];
 
 		ret = sort_hops(at);
 		for (size_t j = 0; ret == 0 && j < at->node_count; j++)
-			nodes->claims[nodes->claim_count++] =
-				(struct claim){ at->hops[j].node->address, place++, at };
+			claim(nodes, at, at->hops[j].node, place++);
 	}
 	qsort(nodes->claims, nodes->claim_count, sizeof(*nodes->claims), compare_claims);
+	qsort(nodes->keys, nodes->key_count, sizeof(*nodes->keys), compare_key_claims);
 	return ret;
 }
 
@@ -341,6 +404,12 @@ static void choose_direct(const struct clusters_work *work, struct clusters_peer
 	}
 }
 
+/* The number of a node of @at, as a row has it. */
+static uint32_t value_of(const struct clusters_peer *at, const struct clusters_hop *hop)
+{
+	return hop->hop | (at->peer->encrypts ? MK_CLUSTER_HOP_ENCRYPTED : 0);
+}
+
 /* Do probes find out whether the node has places? @number: of its cluster, or of the external
  * addresses of its cluster. */
 static bool answers(const struct clusters_work *work, const struct clusters_peer *at,
@@ -354,7 +423,7 @@ static bool answers(const struct clusters_work *work, const struct clusters_peer
 		return true;
 	if (hop->is_numbered)
 		target = target_of(work, at, hop);
-	return own->is_live(own->ctx, &target, number, hop->hop);
+	return own->is_live(own->ctx, &target, number, value_of(at, hop));
 }
 
 static void choose_live(const struct clusters_work *work, struct clusters_peer *at)
@@ -431,7 +500,7 @@ static uint32_t hop_of_place(const struct clusters_peer *at, uint32_t place)
 {
 	const struct clusters_hop *found = node_of_place(at, place, is_live);
 
-	return (found ?: node_of_place(at, place, is_any))->hop;
+	return value_of(at, found ?: node_of_place(at, place, is_any));
 }
 
 /* The hop of external addresses. Their flows have a session at one node, so a node keeps its places
@@ -439,16 +508,18 @@ static uint32_t hop_of_place(const struct clusters_peer *at, uint32_t place)
 static uint32_t hop_of_external(const struct clusters_peer *at, uint32_t place)
 {
 	const struct clusters_hop *found = node_of_place(at, place, keeps), *by = NULL;
+	const struct clusters_peer *of;
 
 	if (!found)
 		found = node_of_place(at, place, is_any);
 	if (found->is_direct)
-		return found->hop;
+		return value_of(at, found);
 	if (at->carrier)
 		by = node_of_place(at->carrier, place, is_live);
+	of = by ? at->carrier : at;
 	if (!by)
 		by = node_of_place(at, place, is_live);
-	return (by ?: found)->hop;
+	return value_of(of, by ?: found);
 }
 
 static void add_places(struct mk_clusters_rows *rows, const struct clusters_peer *at)
@@ -465,16 +536,20 @@ static void add_places(struct mk_clusters_rows *rows, const struct clusters_peer
 
 static void add_rows(struct mk_clusters_rows *rows, const struct clusters_peer *at)
 {
+	uint32_t number = at->state->number;
+
+	if (at->peer->encrypts)
+		number |= MK_CLUSTER_CARRIER_ENCRYPTED;
 	for (size_t i = 0; i < at->state->nodes_used; i++) {
 		const struct clusters_hop *hop = &at->hops[i];
 
 		rows->carriers[rows->carrier_count++] = (struct mk_clusters_carrier){
 			.addr = far_addr(&hop->node->address),
-			.number = at->state->number,
+			.number = number,
 		};
 		if (hop->is_numbered && clusters_goes_direct(at))
 			add_row(rows, at->state->number, hop->number,
-				hop->hop | (hop->is_direct ? 0 : MK_CLUSTER_HOP_TRIAL));
+				value_of(at, hop) | (hop->is_direct ? 0 : MK_CLUSTER_HOP_TRIAL));
 	}
 	add_places(rows, at);
 }
@@ -509,6 +584,7 @@ static int choose_all(struct nodes *nodes)
 	}
 	free(nodes->order);
 	free(nodes->claims);
+	free(nodes->keys);
 	return ret;
 }
 
@@ -563,6 +639,41 @@ int clusters_add_targets(struct clusters_work *work)
 	return 0;
 }
 
+/* ---- WireGuard ------------------------------------------------------------------------------- */
+
+static int compare_tunnels(const void *left, const void *right)
+{
+	return memcmp(((const struct mk_wg_peer *)left)->public_key,
+		      ((const struct mk_wg_peer *)right)->public_key, MK_WG_KEY_BYTES);
+}
+
+static void add_tunnels(struct mk_clusters_rows *rows, const struct clusters_peer *at)
+{
+	for (size_t i = 0; i < at->state->nodes_used; i++) {
+		const struct mk_clusters_node *node = at->hops[i].node;
+		struct mk_wg_peer *tunnel = &rows->tunnels[rows->tunnel_count++];
+
+		memcpy(tunnel->public_key, node->wireguard.key, MK_WG_KEY_BYTES);
+		tunnel->cluster = at->state->number;
+		tunnel->endpoint = tunnel->carrier = node->address;
+		tunnel->port = node->wireguard.port;
+	}
+}
+
+int clusters_add_tunnels(struct clusters_work *work)
+{
+	struct mk_clusters_rows *rows = work->rows;
+
+	rows->tunnels = calloc(rows->carrier_count + 1, sizeof(*rows->tunnels));
+	if (!rows->tunnels)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->count; i++)
+		if (work->peers[i].state->number && work->peers[i].peer->encrypts)
+			add_tunnels(rows, &work->peers[i]);
+	qsort(rows->tunnels, rows->tunnel_count, sizeof(*rows->tunnels), compare_tunnels);
+	return 0;
+}
+
 /* ---- FDB ------------------------------------------------------------------------------------- */
 
 static struct mk_mac dest_mac(uint32_t cluster, uint32_t hop)
@@ -605,6 +716,7 @@ static void add_entries(struct mk_clusters_rows *rows, const struct clusters_pee
 			.mac = dest_mac(at->state->number, to->hops[i].hop),
 			.remote = to->hops[i].node->address,
 			.port = to->hops[i].node->port,
+			.is_encrypted = to->peer->encrypts,
 		};
 }
 

@@ -175,6 +175,45 @@ static struct verdict reachable_peer(const struct mk_probes_state *probes, char 
 				 "the nodes answer the probes of the leader's node" };
 }
 
+/* As the leader's node sees it. */
+static struct verdict encrypted_peer(const struct peer_at *at)
+{
+	bool cannot = false;
+	size_t nodes = 0;
+
+	for (size_t family = 0; family < MK_FAMILIES; family++) {
+		if (!at->states[family])
+			continue;
+		cannot |= at->states[family]->cannot_encrypt;
+		nodes += at->states[family]->nodes_used;
+	}
+	if (!at->peer->encrypts)
+		return (struct verdict){ "Encrypted", "False", "Off",
+					 "spec.encryption is None: packets are not encrypted" };
+	if (cannot && at->report->is_underlay_ipv6)
+		return (struct verdict){
+			"Encrypted", "False", "NoIPv6",
+			"the nodes' addresses are of IPv6 (underlayFamily), and WireGuard is used between IPv4 addresses only: nothing is sent to the peer's nodes"
+		};
+	if (cannot)
+		return (struct verdict){
+			"Encrypted", "False", "NoWireGuard",
+			"the leader's node cannot encrypt, so it sends nothing to the peer's nodes: condition Ready says why"
+		};
+	if (nodes == 0)
+		return (struct verdict){
+			"Encrypted", "False", "NoKey",
+			"no node of the peer with a WireGuard key is known, so nothing is sent to its nodes"
+		};
+	if (at->report->probes.is_down && at->report->lacks_handshake && !at->peer->via)
+		return (struct verdict){
+			"Encrypted", "False", "NoHandshake",
+			"no node of the peer answers the WireGuard of the leader's node: let UDP of wireguardPort pass between the nodes, and publish the nodes of both clusters again"
+		};
+	return (struct verdict){ "Encrypted", "True", "Encrypted",
+				 "packets between the nodes of both clusters are encrypted" };
+}
+
 static void put_ranges(struct maker *maker, json_object *status, const char *key,
 		       const struct mk_cidr ranges[MK_FAMILIES])
 {
@@ -236,7 +275,7 @@ json_object *mk_peer_status(json_object *cluster_peer, const struct mk_peer_repo
 {
 	struct peer_at at = { .report = report };
 	const struct mk_clusters_peer *peers = report->peers[0] ?: report->peers[1];
-	struct verdict conditions[6];
+	struct verdict conditions[7];
 	size_t count = 0;
 	struct maker maker = { 0 };
 	json_object *status, *tree;
@@ -249,6 +288,7 @@ json_object *mk_peer_status(json_object *cluster_peer, const struct mk_peer_repo
 	conditions[count++] = valid_peer(&at, peers);
 	conditions[count++] = ranges_of_peer(report);
 	conditions[count++] = ready_peer(&at);
+	conditions[count++] = encrypted_peer(&at);
 	conditions[count++] = connected_peer(report->reading);
 	if (report->reading)
 		conditions[count++] = imported_peer(report->reading);

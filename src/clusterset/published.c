@@ -125,6 +125,31 @@ static int copy_texts(struct maker *maker, json_object *from, json_object *to, c
 	return ret;
 }
 
+static int copy_wireguard(struct maker *maker, json_object *from, json_object *to,
+			  struct mk_error *err)
+{
+	json_object *wireguard = mk_json_member(from, "wireguard"), *copied;
+	uint8_t key[MK_WG_KEY_BYTES];
+	const char *text = NULL;
+	int64_t port = 0;
+	int ret;
+
+	if (!wireguard)
+		return 0;
+	ret = field_text(wireguard, "publicKey", MK_WG_KEY_STRLEN, &text, err);
+	ret = ret ?: field_number(wireguard, "port", 1, UINT16_MAX, &port, err);
+	if (ret < 0)
+		return ret;
+	if (!text || mk_wg_key_parse(text, key) < 0 || !port)
+		return field_wrong("wireguard", wireguard,
+				   "publicKey, 32 bytes in base64, and a port", err);
+	copied = make_object(maker);
+	put_text(maker, copied, "publicKey", text);
+	put_number(maker, copied, "port", port);
+	put(maker, to, "wireguard", copied);
+	return 0;
+}
+
 static int read_node(struct maker *maker, const char *cluster, const char *object,
 		     json_object *from, json_object *to, struct mk_error *err)
 {
@@ -145,7 +170,7 @@ static int read_node(struct maker *maker, const char *cluster, const char *objec
 	ret = ret ?: field_number(from, "port", 1, UINT16_MAX, &port, err);
 	if (ret == 0 && port)
 		put_number(maker, to, "port", port);
-	return ret;
+	return ret ?: copy_wireguard(maker, from, to, err);
 }
 
 /* ---- Services -------------------------------------------------------------------------------- */

@@ -61,6 +61,7 @@ struct mk_config {
 	char cluster_name[64]; /* clusterName; empty: no other clusters */
 	uint32_t cluster_id; /* clusterId; 0: mk_cluster_number() */
 	char peer_iface_name[IFNAMSIZ]; /* peerIfaceName, mkpeer */
+	uint16_t wireguard_port; /* wireguardPort; 0: no WireGuard */
 	struct mk_ranges peer_pools; /* peerPools, 240.0.0.0/6 */
 	/* clustersetCidr: 247.254.0.0/16, fd6d:6b63:7300::/112 */
 	struct mk_ranges clusterset;

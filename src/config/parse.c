@@ -274,6 +274,14 @@ int mk_parse_port(const char *text, void *field, size_t size)
 	return 0;
 }
 
+int mk_parse_port_or_zero(const char *text, void *field, size_t size)
+{
+	if (strcmp(text, "0") != 0)
+		return mk_parse_port(text, field, size);
+	*(uint16_t *)field = 0;
+	return 0;
+}
+
 int mk_parse_port_range(const char *text, void *field, size_t size)
 {
 	const char *dash = strchr(text, '-');

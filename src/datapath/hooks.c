@@ -62,6 +62,12 @@ size_t fixed_hooks(const struct mk_datapath *datapath, struct hook *hooks)
 	if (links->cluster_ifindex)
 		hooks[count++] =
 			(struct hook){ (int)links->cluster_ifindex, MK_INGRESS, "cluster_in" };
+	if (links->wg_ifindex)
+		hooks[count++] =
+			(struct hook){ (int)links->wg_ifindex, MK_INGRESS, "wireguard_in" };
+	if (links->wg_peer_ifindex)
+		hooks[count++] =
+			(struct hook){ (int)links->wg_peer_ifindex, MK_INGRESS, "cluster_in" };
 	for (size_t i = 0; i < links->uplink_count; i++)
 		count += add_uplink_hooks(&links->uplinks[i], &hooks[count]);
 	read_other_links(datapath, &other);

@@ -18,7 +18,7 @@ struct hook {
 	const char *program;
 };
 
-#define FIXED_HOOKS (5 + 2 * 2 * MK_UPLINKS_MAX) /* of both families */
+#define FIXED_HOOKS (7 + 2 * 2 * MK_UPLINKS_MAX) /* of both families */
 
 /* List the hooks of both families' links in @hooks (FIXED_HOOKS). Returns their number. */
 size_t fixed_hooks(const struct mk_datapath *datapath, struct hook *hooks);

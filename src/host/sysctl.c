@@ -232,6 +232,27 @@ bool mk_kernel_has_ipv6(void)
 	return access(IPV6 "conf", F_OK) == 0;
 }
 
+/* Inside WireGuard the nodes have their own addresses, to which the uplink leads back. The kernel
+ * takes the greater value of this setting and the one for all devices. */
+static int set_wireguard(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
+{
+	char path[256];
+	int changed, ret;
+
+	if (!wanted->wg_name)
+		return 0;
+	snprintf(path, sizeof(path), IPV4 "conf/%s/rp_filter", wanted->wg_name);
+	changed = set_and_say(wanted->again, path, "2", err);
+	if (changed < 0)
+		return changed;
+	ret = silence_device(wanted->wg_name, wanted->again, err);
+	if (ret < 0)
+		return ret;
+	changed += ret;
+	ret = silence_device(wanted->wg_peer_name, wanted->again, err);
+	return ret < 0 ? ret : changed + ret;
+}
+
 /* Only the host's end of the veth pair and the VXLAN device have addresses. */
 static int set_devices(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
 {
@@ -243,6 +264,10 @@ static int set_devices(const struct mk_sysctl_wanted *wanted, struct mk_error *e
 	changed += ret;
 	if (ret >= 0 && wanted->peer_name) {
 		ret = silence_device(wanted->peer_name, wanted->again, err);
+		changed += ret;
+	}
+	if (ret >= 0) {
+		ret = set_wireguard(wanted, err);
 		changed += ret;
 	}
 	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(devices); i++) {

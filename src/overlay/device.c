@@ -12,6 +12,7 @@
 #include "host/sysctl.h"
 #include "monokube/clusters.h"
 #include "monokube/sfc.h"
+#include "overlay/overlay_internal.h"
 
 /* ---- MTU ------------------------------------------------------------------------------------- */
 
@@ -218,6 +219,7 @@ static int ensure_addresses(struct mk_nl *nl, const struct mk_devices *devices,
 struct vxlan {
 	const char *name, *setting; /* `setting` names the device */
 	uint32_t id;
+	bool dont_fragment;
 };
 
 /* Returns what differs and cannot be changed on an existing device; NULL: nothing. */
@@ -276,6 +278,7 @@ static int create_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
 		.id = vxlan->id,
 		.port = wanted->vxlan_port,
 		.local = wanted->underlay,
+		.dont_fragment = vxlan->dont_fragment,
 		.uplink_ifindex = wanted->uplink_ifindex,
 		.mac = macs_of(wanted)->vtep_mac,
 		.mtu_bytes = wanted->mtu_bytes,
@@ -309,7 +312,7 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 {
 	const struct device_ips ips = { { &wanted->addresses[0].vtep,
 					  &wanted->addresses[1].vtep } };
-	const struct vxlan vxlan = { wanted->vxlan_name, "vxlanIfaceName", MK_VXLAN_VNI };
+	const struct vxlan vxlan = { wanted->vxlan_name, "vxlanIfaceName", MK_VXLAN_VNI, false };
 	struct mk_link link;
 	int fresh = have_vxlan(nl, &vxlan, wanted, devices->overlay_ifindex, &link, err);
 	int adjusted, lacked = 0, ret;
@@ -374,10 +377,64 @@ static int remove_former(struct mk_nl *nl, const struct mk_device_wanted *wanted
 static int ensure_clusters(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 			   struct mk_devices *devices, struct mk_error *err)
 {
-	const struct vxlan vxlan = { wanted->peer_name, "peerIfaceName", MK_CLUSTER_VNI };
+	const struct vxlan vxlan = { wanted->peer_name, "peerIfaceName", MK_CLUSTER_VNI, false };
 
 	return wanted->peer_name ? ensure_quiet(nl, &vxlan, wanted, &devices->cluster_ifindex, err)
 				 : remove_former(nl, wanted, devices, err);
+}
+
+/* Both devices go with WireGuard's. */
+static int forget_encrypted(struct mk_nl *nl, struct mk_devices *devices, struct mk_error *err)
+{
+	unsigned int removed = 0;
+	int ret = wireguard_remove(nl, &removed, err);
+
+	if (removed)
+		mk_log_info(
+			"WireGuard device is removed: it is not wanted any more name=" MK_WG_NAME);
+	devices->wg_ifindex = devices->wg_peer_ifindex = 0;
+	devices->wg_lacks_kernel = false;
+	return ret;
+}
+
+/* The kernel takes no packet from a device without an address, if it checks sources (rp_filter). No
+ * packet has this one. */
+static int ensure_wireguard_address(struct mk_nl *nl, int ifindex, bool fresh, struct mk_error *err)
+{
+	struct mk_ip ip;
+	struct mk_link link;
+	int ret = mk_nl_link_get_index(nl, ifindex, &link, err);
+
+	if (ret == 0 && mk_ip_parse(MK_WG_ADDRESS, &ip) < 0)
+		return mk_error_set(err, EINVAL, "address of '%s'", link.name);
+	return ret ?: ensure_address(nl, &link, fresh, &ip, err);
+}
+
+#define WG_MTU_BYTES 65000 /* with its outer headers, it fits an IPv4 packet */
+
+/* The VXLAN device takes what the overlay takes: an IPv4 packet that may be fragmented may be
+ * larger than the MTU. No carrier is fragmented before WireGuard has encrypted it. */
+static int ensure_encrypted(struct mk_nl *nl, const struct mk_device_wanted *wanted,
+			    struct mk_devices *devices, struct mk_error *err)
+{
+	const struct vxlan vxlan = { MK_WG_PEER_NAME, "wireguardPort", MK_CLUSTER_WG_VNI, true };
+	struct mk_device_wanted inner = *wanted;
+	int tunnel, ret;
+
+	if (!wanted->peer_name || !wanted->wireguard)
+		return forget_encrypted(nl, devices, err);
+	tunnel = wireguard_ensure(nl, wanted->wireguard, WG_MTU_BYTES, devices, err);
+	if (tunnel < 0 || !devices->wg_ifindex) {
+		devices->wg_peer_ifindex = 0;
+		return tunnel;
+	}
+	ret = ensure_wireguard_address(nl, devices->wg_ifindex, tunnel > 0, err);
+	if (ret < 0)
+		return ret;
+	tunnel += ret;
+	inner.uplink_ifindex = devices->wg_ifindex;
+	ret = ensure_quiet(nl, &vxlan, &inner, &devices->wg_peer_ifindex, err);
+	return ret < 0 ? ret : tunnel + ret;
 }
 
 /* ---- host veth pair -------------------------------------------------------------------------- */
@@ -463,8 +520,8 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		      struct mk_devices *devices, struct mk_error *err)
 {
-	const struct vxlan sfc_device = { wanted->sfc_name, "sfcIfaceName", MK_SFC_VNI };
-	int veth = ensure_veth(nl, wanted, devices, err), vxlan, sfc, clusters;
+	const struct vxlan sfc_device = { wanted->sfc_name, "sfcIfaceName", MK_SFC_VNI, false };
+	int veth = ensure_veth(nl, wanted, devices, err), vxlan, sfc, clusters, encrypted;
 
 	if (veth < 0)
 		return veth;
@@ -477,10 +534,13 @@ int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	clusters = ensure_clusters(nl, wanted, devices, err);
 	if (clusters < 0)
 		return clusters;
+	encrypted = ensure_encrypted(nl, wanted, devices, err);
+	if (encrypted < 0)
+		return encrypted;
 	devices->vxlan_port = wanted->vxlan_port;
 	devices->families = 0;
 	for (unsigned int i = 0; i < MK_FAMILIES; i++)
 		if (wanted->addresses[i].vtep.family != AF_UNSPEC)
 			devices->families |= 1U << i;
-	return veth + vxlan + sfc + clusters;
+	return veth + vxlan + sfc + clusters + encrypted;
 }

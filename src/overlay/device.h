@@ -10,6 +10,7 @@
 #include "monokube/abi.h"
 #include "base/netlink/netlink.h"
 #include "config/addresses.h"
+#include "overlay/wireguard.h"
 
 #define MK_HOST_PEER_MTU_BYTES	 65535 /* the maximum of a veth */
 #define MK_VXLAN_OVERHEAD_BYTES	 50 /* outer IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14 */
@@ -40,6 +41,9 @@ struct mk_device_wanted {
 	const char *peer_name; /* that of other clusters (MK_CLUSTER_VNI); NULL: none */
 	const char
 		*former_peer_name; /* without peer_name: remove this device of an earlier agent */
+	/* The device to clusters that are reached encrypted, and a VXLAN device on it; with
+	 * @peer_name, and over IPv4 only. NULL: none; those of an earlier agent are removed. */
+	const struct mk_wireguard_wanted *wireguard;
 	uint16_t vxlan_port; /* of all */
 	struct mk_ip underlay; /* the Node's InternalIP, on the uplink: IPv4 or IPv6 */
 	int uplink_ifindex;
@@ -51,6 +55,9 @@ struct mk_device_wanted {
 struct mk_devices {
 	int host_ifindex, host_peer_ifindex, overlay_ifindex, sfc_ifindex;
 	int cluster_ifindex; /* 0: none */
+	int wg_ifindex, wg_peer_ifindex; /* 0: none */
+	bool wg_lacks_kernel; /* the kernel has no WireGuard */
+	uint8_t wg_public_key[MK_WG_KEY_BYTES]; /* with wg_ifindex */
 	unsigned int vxlan_port; /* of these VXLAN devices */
 	unsigned int families; /* that they have, as bits by mk_family_index() */
 };

@@ -14,6 +14,7 @@ struct entry {
 	struct mk_ip ip;
 	struct mk_mac mac;
 	uint16_t port; /* of an FDB entry; 0: the device's own */
+	int by_ifindex; /* .. and by which link carriers leave; 0: as the routes say */
 	const char *node; /* of a wanted entry; NULL: of another cluster */
 };
 
@@ -44,7 +45,8 @@ static int compare_entries(const void *a, const void *b)
 	int order = memcmp(&x->mac, &y->mac, sizeof(x->mac));
 
 	order = order ? order : mk_ip_compare(&x->ip, &y->ip);
-	return order ? order : (int)x->port - (int)y->port;
+	order = order ? order : (int)x->port - (int)y->port;
+	return order ? order : x->by_ifindex - y->by_ifindex;
 }
 
 static void sort(struct entries *entries)
@@ -83,12 +85,13 @@ enum tunnel {
 	OVERLAY,
 	CHAINS, /* the same entries */
 	CLUSTERS,
+	ENCRYPTED, /* to other clusters, by WireGuard */
 	TUNNELS,
 };
 
 struct sides {
 	struct entries neighs, fdb[TUNNELS]; /* in the kernel */
-	struct entries wanted_neighs, wanted_nodes, wanted_clusters;
+	struct entries wanted_neighs, wanted_nodes, wanted_clusters, wanted_encrypted;
 };
 
 static void release(struct sides *sides)
@@ -99,6 +102,7 @@ static void release(struct sides *sides)
 	free(sides->wanted_neighs.list);
 	free(sides->wanted_nodes.list);
 	free(sides->wanted_clusters.list);
+	free(sides->wanted_encrypted.list);
 }
 
 /* An entry that is not permanent was learned or failed: ignore it. */
@@ -111,7 +115,9 @@ static int see_neigh(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac
 
 static int see_fdb(void *ctx, const struct mk_nl_fdb *fdb)
 {
-	const struct entry entry = { .ip = fdb->remote, .mac = fdb->mac, .port = fdb->port };
+	const struct entry entry = {
+		.ip = fdb->remote, .mac = fdb->mac, .port = fdb->port, .by_ifindex = fdb->by_ifindex
+	};
 
 	return add(ctx, &entry);
 }
@@ -123,6 +129,7 @@ static int ifindex_of(const struct mk_overlay *overlay, size_t tunnel)
 		[OVERLAY] = overlay->devices.overlay_ifindex,
 		[CHAINS] = overlay->devices.sfc_ifindex,
 		[CLUSTERS] = overlay->devices.cluster_ifindex,
+		[ENCRYPTED] = overlay->devices.wg_peer_ifindex,
 	};
 
 	return ifindexes[tunnel];
@@ -130,6 +137,8 @@ static int ifindex_of(const struct mk_overlay *overlay, size_t tunnel)
 
 static const struct entries *wanted_of(const struct sides *sides, size_t tunnel)
 {
+	if (tunnel == ENCRYPTED)
+		return &sides->wanted_encrypted;
 	return tunnel == CLUSTERS ? &sides->wanted_clusters : &sides->wanted_nodes;
 }
 
@@ -154,8 +163,8 @@ static int want_nodes(const struct overlay_family *family, struct sides *sides)
 
 	for (size_t i = 0; ret == 0 && i < family->peer_count; i++) {
 		const struct mk_overlay_peer *peer = &family->peers[i];
-		const struct entry neigh = { peer->vtep, peer->vtep_mac, 0, peer->node };
-		const struct entry tunnel = { peer->underlay, peer->vtep_mac, 0, peer->node };
+		const struct entry neigh = { peer->vtep, peer->vtep_mac, 0, 0, peer->node };
+		const struct entry tunnel = { peer->underlay, peer->vtep_mac, 0, 0, peer->node };
 
 		ret = add(&sides->wanted_neighs, &neigh);
 		ret = ret ?: add(&sides->wanted_nodes, &tunnel);
@@ -170,12 +179,15 @@ static int want_clusters(const struct mk_overlay *overlay, struct sides *sides)
 
 	for (size_t i = 0; ret == 0 && i < overlay->cluster_count; i++) {
 		const struct mk_clusters_fdb *row = &overlay->clusters[i];
-		const struct entry entry = { row->remote, row->mac,
-					     row->port == overlay->devices.vxlan_port ? 0
-										      : row->port,
-					     NULL };
+		const struct entry entry = {
+			.ip = row->remote,
+			.mac = row->mac,
+			.port = row->port == overlay->devices.vxlan_port ? 0 : row->port,
+			.by_ifindex = row->is_encrypted ? overlay->devices.wg_ifindex : 0,
+		};
 
-		ret = add(&sides->wanted_clusters, &entry);
+		ret = add(row->is_encrypted ? &sides->wanted_encrypted : &sides->wanted_clusters,
+			  &entry);
 	}
 	return ret;
 }
@@ -187,10 +199,11 @@ static int fill(struct mk_overlay *overlay, struct sides *sides, struct mk_error
 
 	*sides = (struct sides){
 		.neighs.err = err,
-		.fdb = { { .err = err }, { .err = err }, { .err = err } },
+		.fdb = { { .err = err }, { .err = err }, { .err = err }, { .err = err } },
 		.wanted_neighs.err = err,
 		.wanted_nodes.err = err,
 		.wanted_clusters.err = err,
+		.wanted_encrypted.err = err,
 	};
 	ret = read_entries(overlay, sides, err);
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
@@ -205,6 +218,7 @@ static int fill(struct mk_overlay *overlay, struct sides *sides, struct mk_error
 	sort(&sides->wanted_neighs);
 	sort_unique(&sides->wanted_nodes);
 	sort_unique(&sides->wanted_clusters);
+	sort_unique(&sides->wanted_encrypted);
 	return 0;
 }
 
@@ -234,7 +248,7 @@ static int put_neigh(struct mk_nl *nl, int ifindex, const struct entry *entry, s
 
 static struct mk_nl_fdb fdb_of(const struct entry *entry)
 {
-	return (struct mk_nl_fdb){ entry->mac, entry->ip, entry->port };
+	return (struct mk_nl_fdb){ entry->mac, entry->ip, entry->port, entry->by_ifindex };
 }
 
 static int put_fdb(struct mk_nl *nl, int ifindex, const struct entry *entry, struct mk_error *err)
@@ -269,6 +283,7 @@ static int put_tunnels(struct mk_overlay *overlay, const struct sides *sides, un
 		[OVERLAY] = "FDB entry",
 		[CHAINS] = "FDB entry of chains",
 		[CLUSTERS] = "FDB entry of another cluster's node",
+		[ENCRYPTED] = "FDB entry of another cluster's node with WireGuard",
 	};
 	int ret = 0;
 

@@ -9,14 +9,20 @@
 static void write_plan(FILE *out, const struct mk_overlay_view *view,
 		       const struct mk_overlay_plan *plan)
 {
-	char cidr[MK_CIDR_STRLEN];
+	char cidr[MK_CIDR_STRLEN], key[MK_WG_KEY_STRLEN];
 
 	fprintf(out, "%s %s\n",
 		mk_cidr_format(&view->own_pod_cidrs[mk_family_index(view->family)], cidr),
 		view->own_node);
-	for (size_t i = 0; i < plan->peer_count; i++)
-		fprintf(out, "%s %s\n", mk_cidr_format(&plan->peers[i].pod_cidr, cidr),
-			plan->peers[i].node);
+	for (size_t i = 0; i < plan->peer_count; i++) {
+		const struct mk_overlay_peer *peer = &plan->peers[i];
+
+		fprintf(out, "%s %s", mk_cidr_format(&peer->pod_cidr, cidr), peer->node);
+		if (peer->wireguard.port)
+			fprintf(out, " %s:%u", mk_wg_key_format(peer->wireguard.key, key),
+				peer->wireguard.port);
+		fputc('\n', out);
+	}
 }
 
 /* Lines of a family that the node does not run any more are not written again. */
@@ -30,8 +36,9 @@ static void write_others(FILE *out, const struct mk_overlay_view *view,
 		return;
 	for (size_t i = 0; i < names->count; i++)
 		if (names->list[i].pod_cidr.ip.family == other)
-			fprintf(out, "%s %s\n", mk_cidr_format(&names->list[i].pod_cidr, cidr),
-				names->list[i].name);
+			fprintf(out, "%s %s%s%s\n", mk_cidr_format(&names->list[i].pod_cidr, cidr),
+				names->list[i].name, names->list[i].wireguard ? " " : "",
+				names->list[i].wireguard ?: "");
 }
 
 int mk_node_names_write(const char *state_dir, const struct mk_overlay_view *view,
@@ -65,6 +72,11 @@ static void take_line(struct mk_node_names *names, char *line)
 		return;
 	*blank = '\0';
 	name->name = blank + 1;
+	blank = strchr(name->name, ' ');
+	if (blank) {
+		*blank = '\0';
+		name->wireguard = blank + 1;
+	}
 	names->count += mk_cidr_parse(line, &name->pod_cidr) == 0;
 }
 
@@ -91,6 +103,14 @@ void mk_node_names_release(struct mk_node_names *names)
 	free(names->list);
 	free(names->text);
 	*names = (struct mk_node_names){ 0 };
+}
+
+const char *mk_node_names_wireguard(const struct mk_node_names *names, const char *name)
+{
+	for (size_t i = 0; i < names->count; i++)
+		if (names->list[i].wireguard && strcmp(names->list[i].name, name) == 0)
+			return names->list[i].wireguard;
+	return NULL;
 }
 
 const char *mk_node_names_find(const struct mk_node_names *names, const struct mk_ip *ip)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/overlay/node_names.h - which Node has which pod range: the tables hold only addresses. The
  * agent keeps a file in its state directory, one line `POD-CIDR NAME` per Node and family: IPv4's
- * lines first, and the own Node first in each family. Subcommands that show nodes read it, also
+ * lines first, and the own Node first in each family. The WireGuard key and port of another Node
+ * follow as KEY:PORT. Subcommands that show nodes read it, also
  * while no agent runs. */
 #ifndef MK_OVERLAY_NODE_NAMES_H
 #define MK_OVERLAY_NODE_NAMES_H
@@ -17,6 +18,7 @@ mk_must_check int mk_node_names_write(const char *state_dir, const struct mk_ove
 struct mk_node_name {
 	struct mk_cidr pod_cidr;
 	const char *name;
+	const char *wireguard; /* KEY:PORT; NULL: none */
 };
 struct mk_node_names {
 	struct mk_node_name *list; /* as in the file */
@@ -29,5 +31,8 @@ mk_must_check int mk_node_names_read(const char *state_dir, struct mk_node_names
 void mk_node_names_release(struct mk_node_names *names);
 /* Returns the Node whose pod range contains @ip; NULL: not known. */
 const char *mk_node_names_find(const struct mk_node_names *names, const struct mk_ip *ip);
+
+/* Returns KEY:PORT of the Node @name; NULL: none, or not known. */
+const char *mk_node_names_wireguard(const struct mk_node_names *names, const char *name);
 
 #endif

@@ -51,6 +51,7 @@ void mk_overlay_free(struct mk_overlay *overlay)
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		release_family(&overlay->families[i]);
 	free(overlay->clusters);
+	free(overlay->tunnels);
 	free(overlay);
 }
 
@@ -202,7 +203,8 @@ static bool same_clusters(const struct mk_overlay *overlay, const struct mk_clus
 		return false;
 	for (size_t i = 0; i < count; i++)
 		if (memcmp(&had[i].mac, &rows[i].mac, sizeof(rows[i].mac)) != 0 ||
-		    !mk_ip_equal(&had[i].remote, &rows[i].remote) || had[i].port != rows[i].port)
+		    !mk_ip_equal(&had[i].remote, &rows[i].remote) || had[i].port != rows[i].port ||
+		    had[i].is_encrypted != rows[i].is_encrypted)
 			return false;
 	return true;
 }
@@ -533,6 +535,8 @@ static int sync_all(struct mk_overlay *overlay, bool complete, unsigned int *cha
 
 	if (overlay->refresh)
 		ret = refresh_routes(overlay, err);
+	if (ret == 0 && nodes)
+		ret = wireguard_sync(overlay, changes, err);
 	if (ret == 0 && nodes)
 		ret = overlay_put_neighbours(overlay, changes, err);
 	if (ret == 0 && nodes)

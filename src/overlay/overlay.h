@@ -48,6 +48,18 @@ mk_must_check int mk_overlay_set_ranges(struct mk_overlay *overlay, sa_family_t 
 mk_must_check int mk_overlay_set_clusters(struct mk_overlay *overlay,
 					  const struct mk_clusters_fdb *rows, size_t count,
 					  bool is_all, struct mk_error *err);
+/* Set the peers of the WireGuard device, sorted by key; @peers are copied. */
+mk_must_check int mk_overlay_set_tunnels(struct mk_overlay *overlay, const struct mk_wg_peer *peers,
+					 size_t count, struct mk_error *err);
+/* Handshakes with the nodes of cluster @cluster, as read at the last synchronisation. */
+struct mk_overlay_handshakes {
+	size_t nodes; /* that have a key */
+	int64_t last_unix_s; /* 0: none yet */
+};
+struct mk_overlay_handshakes mk_overlay_handshakes(const struct mk_overlay *overlay,
+						   uint32_t cluster);
+/* Count the nodes, of all clusters, with no handshake since @since_unix_s. */
+size_t mk_overlay_silent_tunnels(const struct mk_overlay *overlay, int64_t since_unix_s);
 /* Add or drop one use of a Service address. */
 mk_must_check int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip,
 				     struct mk_error *err);

@@ -7,6 +7,7 @@
 #include <uthash.h>
 
 #include "overlay/overlay.h"
+#include "overlay/wireguard.h"
 
 /* Without padding, so that its bytes can be hashed. */
 struct route_key {
@@ -44,6 +45,8 @@ struct mk_overlay {
 	struct overlay_family families[MK_FAMILIES];
 	struct mk_clusters_fdb *clusters; /* nodes of other clusters */
 	size_t cluster_count;
+	struct mk_wg_peer *tunnels; /* nodes of other clusters that are reached encrypted, by key */
+	size_t tunnel_count;
 	bool clusters_known; /* no table uses an entry that @clusters lacks */
 	struct overlay_route *routes, *queue;
 	bool refresh, peers_changed, ranges_changed, was_complete;
@@ -65,6 +68,17 @@ static inline bool overlay_reads(const struct overlay_family *family)
 
 struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
 				    bool create);
+
+/* Have the WireGuard device. Returns 1 if it was not right. Without WireGuard in the kernel:
+ * devices->wg_lacks_kernel. */
+mk_must_check int wireguard_ensure(struct mk_nl *nl, const struct mk_wireguard_wanted *wanted,
+				   uint32_t mtu_bytes, struct mk_devices *devices,
+				   struct mk_error *err);
+/* Remove the device, if it is ours. Adds to *@removed. */
+mk_must_check int wireguard_remove(struct mk_nl *nl, unsigned int *removed, struct mk_error *err);
+/* Bring the device's peers to overlay->tunnels. */
+mk_must_check int wireguard_sync(struct mk_overlay *overlay, unsigned int *changes,
+				 struct mk_error *err);
 
 /* FDB and neighbour entries: make those wanted; remove the others. */
 mk_must_check int overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes,

@@ -104,6 +104,7 @@ static int add_peer(struct making *making, const struct mk_node_object *node)
 	peer.pod_cidr = mk_cidr_network(pods);
 	peer.vtep = addresses.vtep;
 	peer.vtep_mac = addresses.vtep_mac;
+	peer.wireguard = node->wireguard;
 	peer.node = strdup(node->name);
 	if (!peer.node)
 		return mk_error_errno(making->err, ENOMEM, "cannot list the nodes");

@@ -17,6 +17,7 @@ struct mk_overlay_peer {
 	struct mk_ip vtep;
 	struct mk_mac vtep_mac;
 	struct mk_ip underlay; /* the node's InternalIP of the underlay's family */
+	struct mk_wg_public wireguard; /* for other clusters; the overlay does not use it */
 };
 
 /* A node that the overlay leaves out; @reason completes "left out: ". */

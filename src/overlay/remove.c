@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "config/config.h"
-#include "overlay/overlay.h"
+#include "overlay/overlay_internal.h"
 
 struct routes {
 	struct mk_nl_route *list;
@@ -62,6 +62,7 @@ int mk_overlay_remove(struct mk_nl *nl, const char *const *vxlan_names, size_t v
 	ret = ret ?: remove_routes(nl, AF_INET6, removed, err);
 	for (size_t i = 0; ret == 0 && i < vxlan_count; i++)
 		ret = remove_link(nl, vxlan_names[i], "vxlan", removed, err);
+	ret = ret ?: wireguard_remove(nl, removed, err);
 	return ret ?: remove_link(nl, MK_HOST_VETH, "veth", removed, err);
 }
 

@@ -60,6 +60,7 @@ static void fill_node(struct mk_node *node)
 	node->is_carried_by_other = settings.other_underlay && settings.both;
 	node->checks_far_carriers = settings.other_underlay && !settings.both;
 	node->cluster_number = settings.clusters ? FIXTURE_CLUSTER : 0;
+	node->encrypts = settings.clusters;
 	node->vxlan_port = htons(4789);
 	fixture_mac("10.244.1.254", node->gateway_mac);
 	fixture_mac("10.18.0.1", node->vtep_mac);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/peers.h"
 
+#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <netinet/in.h>
@@ -69,6 +70,14 @@ void peers_put_carrier(const char *address, uint32_t number)
 	struct mk_far_addr key;
 
 	memcpy(&key, &addr, sizeof(key));
+	put("cluster_carriers", &key, &number);
+}
+
+void peers_put_far_carrier(const char *address, uint32_t number)
+{
+	struct mk_far_addr key = { { 0, 0, htonl(0xffff), 0 } };
+
+	ck_assert_int_eq(inet_pton(AF_INET, address, &key.word[3]), 1);
 	put("cluster_carriers", &key, &number);
 }
 

@@ -32,6 +32,8 @@ void peers_forget(uint32_t number); /* its row */
 void peers_no_device(void);
 /* The host with this address is a node of the cluster. */
 void peers_put_carrier(const char *address, uint32_t number);
+/* .. whose address is of IPv4, also beside pods of IPv6. */
+void peers_put_far_carrier(const char *address, uint32_t number);
 
 /* Export an endpoint of this node: "tcp 10.244.1.2:8080", or "ping 10.244.1.2:0". Or a target by an
  * external address: "tcp 247.255.0.5:5432 > 192.0.2.7". */

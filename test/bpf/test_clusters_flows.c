@@ -3,7 +3,9 @@
  * one gets. Every cluster calls itself FIXTURE_CLUSTER, and all have the tables of this node. And
  * carriers of other clusters at the uplink. */
 #include <arpa/inet.h>
+#include <bpf/bpf.h>
 #include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
 #include <stdio.h>
 
 #include "bpf/peers.h"
@@ -331,6 +333,7 @@ static struct frame carrier(const char *outer, uint32_t vni, const struct frame 
 #define EAST_NODE   "192.168.99.60"
 #define NORTH_NODE  "192.168.99.70"
 #define FAR_NODE    "192.168.99.80"
+#define SECRET_NODE "192.168.99.90" /* its packets come by WireGuard */
 #define OWN_NODE    "192.168.99.12"
 #define OUTER(node) "udp " node ":40000 > 192.168.99.11:4789"
 
@@ -357,6 +360,13 @@ static const struct {
 	{ ".. of the hub's cluster", OUTER(FAR_NODE), PEER_EAST, MK_CLUSTER_VNI, 0, DROPPED },
 	{ ".. of another cluster", OUTER(FAR_NODE), PEER_NORTH, MK_CLUSTER_VNI, 0, DROPPED },
 	{ "of a stranger", OUTER("192.168.99.200"), PEER_EAST, MK_CLUSTER_VNI, 0, DROPPED },
+	{ "of a node that encrypts, in the clear", OUTER(SECRET_NODE), PEER_NORTH, MK_CLUSTER_VNI,
+	  0, DROPPED },
+	{ ".. a first fragment", OUTER(SECRET_NODE), PEER_NORTH, MK_CLUSTER_VNI, MF, DROPPED },
+	{ ".. by the device of WireGuard", OUTER(SECRET_NODE), PEER_NORTH, MK_CLUSTER_WG_VNI, 0,
+	  DROPPED },
+	{ "of a plain node, by the device of WireGuard", OUTER(EAST_NODE), PEER_EAST,
+	  MK_CLUSTER_WG_VNI, 0, DROPPED },
 	{ "of a node of this cluster", OUTER(OWN_NODE), PEER_EAST, MK_CLUSTER_VNI, 0, DROPPED },
 };
 
@@ -376,6 +386,7 @@ static void start_carriers(void)
 	peers_put_carrier(EAST_NODE, PEER_EAST);
 	peers_put_carrier(NORTH_NODE, PEER_NORTH);
 	peers_put_carrier(FAR_NODE, PEER_FAR);
+	peers_put_carrier(SECRET_NODE, PEER_NORTH | MK_CLUSTER_CARRIER_ENCRYPTED);
 	fixture_peer_address(OWN_NODE, "10.18.0.2");
 }
 
@@ -399,14 +410,105 @@ START_TEST(test_carriers_before_nodes_are_known)
 
 	for (int row = 0; row < ROWS(carriers); row++) {
 		struct frame in = carrier_of_row(row), out;
-		enum where where =
-			carriers[row].vni == MK_CLUSTER_VNI ? carriers[row].where : TO_HOST;
+		enum where where = carriers[row].vni == MK_CLUSTER_VNI ||
+						   carriers[row].vni == MK_CLUSTER_WG_VNI
+					   ? carriers[row].where
+					   : TO_HOST;
 
 		start_carriers();
 		fixture_runtime(&unknown);
 		ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == where, "%s",
 			      carriers[row].name);
 	}
+}
+END_TEST
+
+/* ---- WireGuard ------------------------------------------------------------------------------- */
+
+/* A carrier between nodes, whose addresses are of IPv4 in both families. */
+static struct frame carrier_of_ipv4(const char *outer, uint32_t vni, uint32_t from,
+				    uint16_t fragment)
+{
+	sa_family_t before = family();
+	struct frame inner, frame;
+
+	inner = peers_frame(from, FIXTURE_CLUSTER, "udp 10.244.1.7:4 > " POD ":53",
+			    &(struct frame_options){ .payload_bytes = 18 });
+	family_use(AF_INET);
+	frame = carrier(outer, vni, &inner, fragment);
+	family_use(before);
+	return frame;
+}
+
+#define FROM_HERE "udp 192.168.99.11:40000 > " SECRET_NODE ":4789"
+
+static const struct {
+	const char *name, *outer;
+	uint32_t vni;
+	uint16_t fragment;
+	enum where where;
+} leaving[] = {
+	{ "a carrier of WireGuard", FROM_HERE, MK_CLUSTER_WG_VNI, 0, DROPPED },
+	{ ".. a first fragment", FROM_HERE, MK_CLUSTER_WG_VNI, MF, DROPPED },
+	{ ".. of another host, forwarded", OUTER(SECRET_NODE), MK_CLUSTER_WG_VNI, 0, DROPPED },
+	{ "a plain carrier to a cluster", FROM_HERE, MK_CLUSTER_VNI, 0, TO_HOST },
+	{ "a carrier of the overlay", FROM_HERE, MK_VXLAN_VNI, 0, TO_HOST },
+	{ "UDP to another port", "udp 192.168.99.11:40000 > " SECRET_NODE ":4790",
+	  MK_CLUSTER_WG_VNI, 0, TO_HOST },
+};
+
+/* Whatever the routes and the FDB say: no carrier of WireGuard leaves in the clear. */
+START_TEST(test_leaves_clear)
+{
+	struct frame out, in = carrier_of_ipv4(leaving[_i].outer, leaving[_i].vni, PEER_NORTH,
+					       leaving[_i].fragment);
+
+	start_carriers();
+	if (leaving[_i].where == DROPPED) {
+		peers_expect_drop(leaving[_i].name, MK_HOOK_UPLINK_EGRESS, &in, MK_DROP_PEER_CLEAR);
+		return;
+	}
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK_EGRESS, &in, &out) == leaving[_i].where, "%s",
+		      leaving[_i].name);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+static const struct {
+	const char *name, *outer;
+	uint32_t vni, from;
+	uint16_t fragment;
+	bool passes;
+} tunnelled[] = {
+	{ "a node that encrypts", OUTER(SECRET_NODE), MK_CLUSTER_WG_VNI, PEER_NORTH, 0, true },
+	{ ".. a fragment", OUTER(SECRET_NODE), MK_CLUSTER_WG_VNI, PEER_NORTH, MF, false },
+	{ ".. as another cluster", OUTER(SECRET_NODE), MK_CLUSTER_WG_VNI, PEER_EAST, 0, false },
+	{ ".. by the overlay", OUTER(SECRET_NODE), MK_VXLAN_VNI, PEER_NORTH, 0, false },
+	{ ".. by the plain device", OUTER(SECRET_NODE), MK_CLUSTER_VNI, PEER_NORTH, 0, false },
+	{ ".. to another port", "udp " SECRET_NODE ":40000 > 192.168.99.11:22", MK_CLUSTER_WG_VNI,
+	  PEER_NORTH, 0, false },
+	{ ".. by TCP", "tcp " SECRET_NODE ":40000 > 192.168.99.11:4789", MK_CLUSTER_WG_VNI,
+	  PEER_NORTH, 0, false },
+	{ "a plain node", OUTER(EAST_NODE), MK_CLUSTER_WG_VNI, PEER_EAST, 0, false },
+	{ "a stranger", OUTER("192.168.99.200"), MK_CLUSTER_WG_VNI, PEER_NORTH, 0, false },
+};
+
+/* What comes out of WireGuard. Its device has no Ethernet header, which the program does not read. */
+START_TEST(test_wireguard_in)
+{
+	struct frame in = carrier_of_ipv4(tunnelled[_i].outer, tunnelled[_i].vni,
+					  tunnelled[_i].from, tunnelled[_i].fragment);
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in.byte, .data_size_in = (__u32)in.length,
+		    .repeat = 1);
+
+	start_carriers();
+	peers_put_far_carrier(EAST_NODE, PEER_EAST);
+	peers_put_far_carrier(SECRET_NODE, PEER_NORTH | MK_CLUSTER_CARRIER_ENCRYPTED);
+	ck_assert_int_eq(bpf_prog_test_run_opts(fixture_program("wireguard_in"), &opts), 0);
+	ck_assert_msg(opts.retval == (tunnelled[_i].passes ? (__u32)TC_ACT_UNSPEC : TC_ACT_SHOT),
+		      "%s: verdict %u", tunnelled[_i].name, opts.retval);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_OVERLAY_STRANGER),
+			  !tunnelled[_i].passes);
 }
 END_TEST
 
@@ -438,6 +540,8 @@ BPF_SUITE("flows between clusters")
 	tcase_add_test(tcase, test_answer_goes_straight);
 	tcase_add_loop_test(tcase, test_carriers, 0, ROWS(carriers));
 	tcase_add_test(tcase, test_carriers_before_nodes_are_known);
+	tcase_add_loop_test(tcase, test_leaves_clear, 0, ROWS(leaving));
+	tcase_add_loop_test(tcase, test_wireguard_in, 0, ROWS(tunnelled));
 
 	tcase = bpf_case(suite, "no clusters");
 	tcase_add_test(tcase, test_carriers_without_clusters);

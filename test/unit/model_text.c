@@ -49,6 +49,9 @@ void summarize_node(struct line *line, const struct mk_node_object *node)
 	add_cidrs(line, " pods=", node->pod_cidrs, MK_FAMILIES);
 	add_ips(line, " internal=", node->internal_ips, MK_FAMILIES);
 	add_ips(line, " all=", node->addresses, node->address_count);
+	if (node->wireguard.port)
+		mk_line_add(line, " wireguard=%02x..%02x:%u", node->wireguard.key[0],
+			    node->wireguard.key[MK_WG_KEY_BYTES - 1], node->wireguard.port);
 	mk_line_add(line, "%s%s%s%s%s", node->zone ? " zone=" : "", node->zone ? node->zone : "",
 		    node->ready ? " ready" : "", node->control_plane ? " control-plane" : "",
 		    node->leaving ? " leaving" : "");

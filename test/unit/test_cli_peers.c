@@ -19,7 +19,7 @@ static struct mk_datapath *datapath;
 static const char names[] =
 	"{\"version\":1,\"name\":\"west\",\"number\":77,\"peers\":["
 	"{\"name\":\"east\",\"number\":7,\"nodes\":2,\"usable\":true,\"probed\":4,\"answering\":3,\"rttMicros\":1440,\"reasons\":[]},"
-	"{\"name\":\"far\",\"number\":8,\"nodes\":2,\"usable\":true,\"via\":\"east\",\"reasons\":"
+	"{\"name\":\"far\",\"number\":8,\"nodes\":2,\"usable\":true,\"via\":\"east\",\"encryption\":\"WireGuard\",\"reasons\":"
 	"[\"node 'x' is left out\"]},"
 	"{\"name\":\"new\",\"number\":0,\"nodes\":0,\"usable\":false,\"reasons\":"
 	"[\"nothing is published\"]}]}";
@@ -74,7 +74,7 @@ static void make_peer_device(void)
 					.port = 8472,
 					.local = ip_of("192.168.99.11"),
 					.mac = mac_of("02:4d:0a:12:00:01") };
-	const struct mk_nl_fdb fdb = { mac_of("06:00:00:07:00:01"), ip_of("192.0.2.7"), 0 };
+	const struct mk_nl_fdb fdb = { mac_of("06:00:00:07:00:01"), ip_of("192.0.2.7"), 0, 0 };
 	struct mk_link link;
 
 	fx_ok(mk_nl_vxlan_add(fx.nl, &vxlan, &fx.err));
@@ -98,7 +98,7 @@ static void make_overlay(void)
 					.port = 8472,
 					.local = ip_of("192.168.99.11"),
 					.mac = mac_of("02:4d:0a:12:00:01") };
-	const struct mk_nl_fdb fdb = { mac_of("02:4d:0a:12:00:02"), ip_of("192.168.99.12"), 0 };
+	const struct mk_nl_fdb fdb = { mac_of("02:4d:0a:12:00:02"), ip_of("192.168.99.12"), 0, 0 };
 	struct mk_link link;
 
 	fx_ok(mk_nl_vxlan_add(fx.nl, &vxlan, &fx.err));
@@ -146,11 +146,11 @@ static void check_list(void)
 {
 	check_output(
 		1,
-		"east  10.244.0.0/16  240.0.0.0/16  direct  2      3/4     1.4ms  Pods     30  29    ok",
+		"east  10.244.0.0/16  240.0.0.0/16  direct  2      3/4     1.4ms  None        Pods     30  29    ok",
 		"peers");
 	check_output(
 		1,
-		"far   10.244.0.0/16  240.1.0.0/16  east    2      -       -      Exports  0   0     node 'x' is left out",
+		"far   10.244.0.0/16  240.1.0.0/16  east    2      -       -      WireGuard   Exports  0   0     node 'x' is left out",
 		"peers");
 	check_output(1, "new   -", "peers");
 	check_output(1, "nothing is published", "peers");
@@ -248,6 +248,21 @@ static void check_publish(void)
 	ck_assert_str_eq(text, published);
 }
 
+/* The other node's key is known by its Node's annotation. This node's key is its device's. */
+static void check_publish_wireguard(void)
+{
+	write_state("nodes.names", "10.244.1.0/24 west-1\n10.244.2.0/24 west-2 "
+				   "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:51871\n");
+	check_output(
+		0,
+		"  addresses: [\"192.168.99.12\"]\n"
+		"  port: 8472\n"
+		"  wireguard: {publicKey: \"AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\", port: "
+		"51871}\n",
+		"peer", "publish");
+	write_state("nodes.names", "10.244.1.0/24 west-1\n10.244.2.0/24 west-2\n");
+}
+
 /* A node without address or name is left out, and the exit status says so. */
 static void check_publish_without_a_node(void)
 {
@@ -275,6 +290,7 @@ START_TEST(test_node)
 	check_peer_of_other_family();
 	check_names_of_another_version();
 	check_publish();
+	check_publish_wireguard();
 	check_publish_without_a_node();
 	check_other_words();
 }

@@ -167,11 +167,14 @@ static void print_rows(FILE *out)
 
 		memcpy(&addr, &rows.carriers[i].addr, sizeof(addr));
 		ip = mk_ip_from_addr(&addr);
-		fprintf(out, "carrier %s: %u\n", mk_ip_format(&ip, text), rows.carriers[i].number);
+		fprintf(out, "carrier %s: %u%s\n", mk_ip_format(&ip, text),
+			rows.carriers[i].number & MK_CLUSTER_NUMBER_MAX,
+			rows.carriers[i].number & MK_CLUSTER_CARRIER_ENCRYPTED ? " encrypted" : "");
 	}
 	for (size_t i = 0; i < rows.fdb_count; i++)
-		fprintf(out, "fdb %s %s:%u\n", mk_mac_format(&rows.fdb[i].mac, mac),
-			mk_ip_format(&rows.fdb[i].remote, text), rows.fdb[i].port);
+		fprintf(out, "fdb %s %s:%u%s\n", mk_mac_format(&rows.fdb[i].mac, mac),
+			mk_ip_format(&rows.fdb[i].remote, text), rows.fdb[i].port,
+			rows.fdb[i].is_encrypted ? " encrypted" : "");
 }
 
 static void check_rows(const char *expected)
@@ -286,6 +289,117 @@ START_TEST(test_other_family)
 	ck_assert(!rows.states[0].has_view && !rows.states[0].is_usable);
 	check_rows("cluster 9 0.0.0.0 0.0.0.0 255.255.255.255 via 9 hops 32 mtu 1450 bits 0\n"
 		   "node 9 #: 7fff*32\ncarrier 192.168.2.11: 9\n");
+}
+END_TEST
+
+/* ---- WireGuard ------------------------------------------------------------------------------- */
+
+static void add_key(struct mk_clusters_node *node, uint8_t first)
+{
+	node->wireguard = (struct mk_wg_public){ .key = { first }, .port = 51871 };
+}
+
+static void check_tunnels(const char *expected)
+{
+	char text[512] = "", ip[MK_IP_STRLEN];
+
+	for (size_t i = 0; i < rows.tunnel_count; i++) {
+		const struct mk_wg_peer *at = &rows.tunnels[i];
+
+		ck_assert(mk_ip_equal(&at->endpoint, &at->carrier) && !at->is_odd);
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u %s:%u",
+			 i ? ", " : "", at->public_key[0], mk_ip_format(&at->carrier, ip),
+			 at->port);
+	}
+	ck_assert_str_eq(text, expected);
+}
+
+START_TEST(test_encrypted)
+{
+	add_peer("east", 9, "240.0.0.0/16")->encrypts = true;
+	add_key(add_node("10.244.1.0/24", "192.168.2.11"), 8);
+	add_key(add_node("10.244.3.0/24", "192.168.2.13"), 3);
+	add_peer("north", 10, "240.1.0.0/16");
+	add_key(add_node("10.244.1.0/24", "192.168.3.11"), 4);
+	compile();
+	check_reason(0, NULL);
+	check_tunnels("3 192.168.2.13:51871, 8 192.168.2.11:51871");
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 32 mtu 1390 bits 8\n"
+		   "cluster 10 10.244.0.0 240.1.0.0 255.255.0.0 via 10 hops 32 mtu 1450 bits 8\n"
+		   "node 9 1: 20001\nnode 9 3: 20003\nnode 9 #: 1*14 3*18\n"
+		   "node 10 1: 1\nnode 10 #: 1*32\n"
+		   "carrier 192.168.2.11: 9 encrypted\ncarrier 192.168.2.13: 9 encrypted\n"
+		   "carrier 192.168.3.11: 10\n"
+		   "fdb 06:00:00:09:00:01 192.168.2.11:0 encrypted\n"
+		   "fdb 06:00:00:09:00:03 192.168.2.13:0 encrypted\n"
+		   "fdb 06:00:00:0a:00:01 192.168.3.11:0\n");
+}
+END_TEST
+
+/* A node that cannot encrypt knows no node of the peer: nothing is sent, nothing may come. */
+START_TEST(test_cannot_encrypt)
+{
+	own.no_wireguard = "the kernel of this node has no WireGuard";
+	add_peer("east", 9, "240.0.0.0/16")->encrypts = true;
+	add_key(add_node("10.244.1.0/24", "192.168.2.11"), 8);
+	add_peer("north", 10, "240.1.0.0/16");
+	add_node("10.244.1.0/24", "192.168.3.11");
+	compile();
+	check_reason(0, "encryption: WireGuard, but the kernel of this node has no WireGuard");
+	check_reason(1, NULL);
+	ck_assert(!rows.states[0].is_usable && rows.states[1].is_usable);
+	check_tunnels("");
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 0 mtu 1390 bits 0\n"
+		   "cluster 10 10.244.0.0 240.1.0.0 255.255.0.0 via 10 hops 32 mtu 1450 bits 8\n"
+		   "node 10 1: 1\nnode 10 #: 1*32\ncarrier 192.168.3.11: 10\n"
+		   "fdb 06:00:00:0a:00:01 192.168.3.11:0\n");
+}
+END_TEST
+
+/* WireGuard knows a node by its key: a key that two nodes have is that of the first one. */
+START_TEST(test_keys)
+{
+	own.wireguard = (struct mk_wg_public){ .key = { 1 }, .port = 51871 };
+	add_peer("east", 9, "240.0.0.0/16")->encrypts = true;
+	add_node("10.244.1.0/24", "192.168.2.11");
+	compile();
+	check_reason(0, "has no WireGuard key: set wireguardPort in its cluster");
+	add_key(&nodes[0], 1);
+	compile();
+	check_reason(0, "has the WireGuard key of this node");
+	add_key(&nodes[0], 2);
+	add_key(add_node("10.244.2.0/24", "192.168.2.12"), 2);
+	compile();
+	check_reason(0, "'n00001' is left out: it has the WireGuard key of another node");
+	check_tunnels("2 192.168.2.11:51871");
+	add_peer("north", 10, "240.1.0.0/16")->encrypts = true;
+	add_key(add_node("10.244.1.0/24", "192.168.3.11"), 2);
+	compile();
+	check_reason(1, "has the WireGuard key of another node");
+	check_tunnels("2 192.168.2.11:51871");
+}
+END_TEST
+
+/* Each hop is as its own peer says: a plain hub carries the packets of a peer that encrypts. */
+START_TEST(test_encrypted_beside_hub)
+{
+	struct mk_clusters_peer *peer;
+
+	add_peer("hub", 9, "240.0.0.0/16");
+	add_node("10.244.1.0/24", "192.168.2.11");
+	peer = add_peer("east", 10, "240.1.0.0/16");
+	peer->via = "hub";
+	peer->encrypts = true;
+	peer->path = MK_CLUSTERS_PATH_DIRECT;
+	add_key(add_node("10.244.3.0/24", "192.168.3.13"), 3);
+	compile();
+	check_rows("cluster 9 10.244.0.0 240.0.0.0 255.255.0.0 via 9 hops 32 mtu 1450 bits 8\n"
+		   "cluster 10 10.244.0.0 240.1.0.0 255.255.0.0 via 9 hops 32 mtu 1390 bits 8\n"
+		   "node 9 1: 1\nnode 9 #: 1*32\nnode 10 3: 20003\n"
+		   "carrier 192.168.2.11: 9\ncarrier 192.168.3.13: 10 encrypted\n"
+		   "fdb 06:00:00:09:00:01 192.168.2.11:0\n"
+		   "fdb 06:00:00:0a:00:01 192.168.2.11:0\n"
+		   "fdb 06:00:00:0a:00:03 192.168.3.13:0 encrypted\n");
 }
 END_TEST
 
@@ -1022,6 +1136,10 @@ UNIT_SUITE("clusters")
 	tcase_add_test(tcase, test_other_family);
 	tcase_add_test(tcase, test_mtu);
 	tcase_add_test(tcase, test_path_mtu);
+	tcase_add_test(tcase, test_encrypted);
+	tcase_add_test(tcase, test_cannot_encrypt);
+	tcase_add_test(tcase, test_keys);
+	tcase_add_test(tcase, test_encrypted_beside_hub);
 	tcase = unit_case(suite, "IPv6", setup_ipv6, teardown);
 	tcase_add_test(tcase, test_ipv6);
 	tcase = unit_case(suite, "nodes", setup, teardown);

@@ -255,6 +255,26 @@ START_TEST(test_peer_not_ready)
 }
 END_TEST
 
+START_TEST(test_peer_encrypted)
+{
+	check_peer(WANT("'type':'Encrypted','status':'False','reason':'Off'"), NULL);
+	peers[1].encrypts = true;
+	check_peer(WANT("'type':'Encrypted','status':'True','reason':'Encrypted'"), NULL);
+	report.lacks_handshake = true; /* nothing is known of probes yet, or they pass */
+	check_peer(WANT("'type':'Encrypted','status':'True','reason':'Encrypted'"), NULL);
+	report.probes.is_down = true;
+	check_peer(WANT("'type':'Encrypted','status':'False','reason':'NoHandshake'"), NULL);
+	peers[1].via = "hub"; /* the hub is down */
+	check_peer(WANT("'type':'Encrypted','status':'True','reason':'Encrypted'"), NULL);
+	states[1].nodes_used = 0;
+	check_peer(WANT("'type':'Encrypted','status':'False','reason':'NoKey'"), NULL);
+	states[1].cannot_encrypt = true;
+	check_peer(WANT("'type':'Encrypted','status':'False','reason':'NoWireGuard'"), NULL);
+	report.is_underlay_ipv6 = true;
+	check_peer(WANT("'type':'Encrypted','status':'False','reason':'NoIPv6'"), NULL);
+}
+END_TEST
+
 START_TEST(test_peer_probed)
 {
 	check_peer(WANT("'nodes':2,'conditions'"), "Reachable");
@@ -321,5 +341,6 @@ UNIT_SUITE("clusterset status")
 	tcase_add_test(tcase, test_peer_not_valid);
 	tcase_add_test(tcase, test_peer_not_ready);
 	tcase_add_test(tcase, test_peer_probed);
+	tcase_add_test(tcase, test_peer_encrypted);
 	tcase_add_test(tcase, test_peer_read);
 }

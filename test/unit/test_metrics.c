@@ -158,9 +158,10 @@ static struct mk_metrics_peer peers[] = {
 	  3,
 	  1344,
 	  { .probed = 3, .answering = 2, .rtt_us = 400, .shown_rtt_us = 300 },
+	  0,
 	  { { 71, 72 }, { 73, 74 } } },
-	{ "hub", true, 1, 0, { .is_down = true, .probed = 1 }, { { 0 }, { 0 } } },
-	{ "north", false, 0, 0, { 0 }, { { 0 }, { 0 } } },
+	{ "hub", true, 1, 0, { .is_down = true, .probed = 1 }, 81, { { 0 }, { 0 } } },
+	{ "north", false, 0, 0, { 0 }, 0, { { 0 }, { 0 } } },
 };
 
 static void fill_chains(void)
@@ -309,6 +310,8 @@ static const struct {
 			   "monokube_peer_up{cluster=\"north\"} 1\n" },
 	{ MK_METRICS_NODE, "monokube_peer_rtt_seconds{cluster=\"east\"} 0.0004\n" },
 	{ MK_METRICS_NODE, "monokube_peer_mtu_bytes{cluster=\"east\"} 1344\n" },
+	{ MK_METRICS_NODE, "# TYPE monokube_peer_handshake_age_seconds gauge\n"
+			   "monokube_peer_handshake_age_seconds{cluster=\"hub\"} 81\n" },
 	{ MK_METRICS_NODE,
 	  "monokube_cluster_peer_packets_total{peer=\"east\",direction=\"to\"} 71\n"
 	  "monokube_cluster_peer_packets_total{peer=\"east\",direction=\"from\"} 72\n" },

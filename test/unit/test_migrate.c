@@ -235,7 +235,7 @@ static const struct {
 	const char *map;
 	__u32 key_bytes, value_bytes;
 } layout[] = {
-	{ "abi", 4, 168 },
+	{ "abi", 4, 176 },
 	{ "affinity", 8, 16 },
 	{ "affinity_backends", 16, 4 },
 	{ "affinity_new", 8, 16 },
@@ -254,7 +254,7 @@ static const struct {
 	{ "fragments", 12, 32 },
 	{ "held", 4, 9256 },
 	{ "host_ports", 8, 12 },
-	{ "links", 4, 284 },
+	{ "links", 4, 292 },
 	{ "maglev", 8, 2048 },
 	{ "nat_sessions", 16, 64 },
 	{ "nat_sessions_kept", 0, 24 },

@@ -38,6 +38,11 @@ static void summarize(struct line *line)
 	summarize_endpoints(line, model, "x", "s");
 }
 
+#define KEY "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAI="
+#define NODE_WITH_WIREGUARD(text)                                                         \
+	"{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n', 'annotations': {" \
+	"'networking.monokube.io/wireguard': '" text "'}}}"
+
 static const struct {
 	const char *name, *object;
 	const char *expected; /* summary of node n, service x/s and its endpoints */
@@ -78,6 +83,11 @@ static const struct {
 	  "'status': {'conditions': [{'type': 'DiskPressure', 'status': 'False'},"
 	  "{'type': 'Ready', 'status': 'True'}]}}",
 	  "n zone=a ready control-plane" },
+	{ "node, WireGuard", NODE_WITH_WIREGUARD(KEY ":51871"), "n wireguard=01..02:51871" },
+	{ "node, WireGuard without port", NODE_WITH_WIREGUARD(KEY), "n" },
+	{ "node, WireGuard with a port of six digits", NODE_WITH_WIREGUARD(KEY ":518710"), "n" },
+	{ "node, WireGuard, another key", NODE_WITH_WIREGUARD("A" KEY ":51871"), "n" },
+	{ "node, WireGuard, empty", NODE_WITH_WIREGUARD(""), "n" },
 	{ "node, not ready",
 	  "{" NODE ", 'status': {'conditions': [{'type': 'Ready', 'status': 'Unknown'}]}}", "n" },
 	{ "node, other taints",

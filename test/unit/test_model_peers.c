@@ -28,6 +28,7 @@
 #define NODE_OF(object, spec) PUBLISHED("PublishedNode", object, "east", spec)
 #define NODE(spec)	      NODE_OF("east.n1", "'node': 'n1', " spec)
 #define ADDRESSES	      "'addresses': ['192.168.1.1']"
+#define KEY		      "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 #define SHOWN(kind, name, spec)                                                             \
 	OBJECT(kind,                                                                        \
 	       "'name': '" name "', 'namespace': 'monokube-peers', 'labels': {'networking." \
@@ -81,6 +82,8 @@ static void visit_peer(void *ctx, const struct mk_cluster_peer *peer)
 		mk_line_add(ctx, " path:%d", peer->path);
 	if (peer->via)
 		mk_line_add(ctx, " via:%s", peer->via);
+	if (peer->encrypts)
+		mk_line_add(ctx, " encrypts");
 	if (peer->mtu_bytes)
 		mk_line_add(ctx, " mtu:%u", peer->mtu_bytes);
 	if (peer->secret)
@@ -98,15 +101,19 @@ static void visit_peer(void *ctx, const struct mk_cluster_peer *peer)
 
 static void visit_node(void *ctx, const struct mk_published_node *node)
 {
-	char text[MK_IP_STRLEN];
+	char text[MK_IP_STRLEN], key[MK_WG_KEY_STRLEN];
 
 	mk_line_add(ctx, "node %s/%s", node->cluster, node->node);
 	add_ranges(ctx, node->pod_cidrs);
 	for (size_t i = 0; i < MK_FAMILIES; i++)
-		if (node->addresses[i].family != AF_UNSPEC)
-			mk_line_add(ctx, " @%s", mk_ip_format(&node->addresses[i], text));
-	if (node->port)
-		mk_line_add(ctx, " port:%u", node->port);
+		if (node->carrier->addresses[i].family != AF_UNSPEC)
+			mk_line_add(ctx, " @%s", mk_ip_format(&node->carrier->addresses[i], text));
+	if (node->carrier->port)
+		mk_line_add(ctx, " port:%u", node->carrier->port);
+	if (node->carrier->wireguard.port)
+		mk_line_add(ctx, " wireguard:%s:%u",
+			    mk_wg_key_format(node->carrier->wireguard.key, key),
+			    node->carrier->wireguard.port);
 	if (node->is_relayed)
 		mk_line_add(ctx, " shown");
 }
@@ -193,6 +200,11 @@ static const struct {
 	  NODE("'podCidrs': ['fd00:0:0:1::/64', '10.244.1.0/24'], 'addresses': ['192.168.1.1', "
 	       "'192.168.1.2', '2001:db8::1'], 'port': 8472"),
 	  "node east/n1 10.244.1.0/24 fd00:0:0:1::/64 @192.168.1.1 @2001:db8::1 port:8472" },
+	{ "a node with WireGuard",
+	  NODE(ADDRESSES ", 'wireguard': {'publicKey': '" KEY "', 'port': 51871}"),
+	  "node east/n1 @192.168.1.1 wireguard:" KEY ":51871" },
+	{ "a peer with encryption", PEER("'encryption': 'WireGuard'"), "peer east encrypts" },
+	{ "a peer without", PEER("'encryption': 'None'"), "peer east" },
 	{ "a node whose name has dots",
 	  NODE_OF("east.n1.example", "'node': 'n1.example', " ADDRESSES),
 	  "node east/n1.example @192.168.1.1" },
@@ -313,6 +325,16 @@ static const struct {
 	{ NODE("'addresses': ['224.0.0.1']"), "spec.addresses[0]: value \"224.0.0.1\", expected" },
 	{ NODE("'addresses': ['fe80::1']"), "spec.addresses[0]: value \"fe80::1\", expected" },
 	{ NODE("'addresses': ['192.168.1.1', 'n1']"), "spec.addresses[1]: value \"n1\", expected" },
+	{ PEER("'encryption': 'IPsec'"),
+	  "spec.encryption: value \"IPsec\", expected WireGuard or None" },
+	{ NODE(ADDRESSES ", 'wireguard': {'publicKey': 'abc=', 'port': 51871}"),
+	  "spec.wireguard.publicKey: value \"abc=\", expected 32 bytes in base64" },
+	{ NODE(ADDRESSES ", 'wireguard': {'port': 51871}"),
+	  "spec.wireguard.publicKey is missing, expected 32 bytes in base64" },
+	{ NODE(ADDRESSES ", 'wireguard': {'publicKey': '" KEY "'}"),
+	  "expected publicKey and port" },
+	{ NODE(ADDRESSES ", 'wireguard': {'publicKey': '" KEY "', 'port': 65536}"),
+	  "spec.wireguard.port: value 65536, expected" },
 	{ NODE(ADDRESSES ", 'port': 0"), "spec.port: value 0, expected" },
 	{ NODE(ADDRESSES ", 'port': 65536"), "spec.port: value 65536, expected" },
 	{ NODE(ADDRESSES ", 'podCidrs': ['10.244.1.0']"),

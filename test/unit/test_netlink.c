@@ -620,7 +620,7 @@ START_TEST(test_fdb)
 		.mac = mac_of("02:4d:0a:12:00:01"),
 	};
 	struct mk_nl_fdb entry = { mac_of("02:4d:0a:12:00:02"),
-				   ip_of(_i ? "2001:db8::2" : "192.0.2.2"), 0 };
+				   ip_of(_i ? "2001:db8::2" : "192.0.2.2"), 0, 0 };
 	struct seen_fdb seen;
 	int ifindex;
 

@@ -262,8 +262,9 @@ START_TEST(test_rows)
 	ck_assert_uint_eq(reconcile(), 0);
 	text = read_file();
 	ck_assert_str_eq(
-		text, "{\"version\":1,\"name\":\"west\",\"number\":7,\"peers\":[{\"name\":\"east\","
-		      "\"number\":9,\"nodes\":1,\"usable\":true,\"reasons\":[]}]}\n");
+		text,
+		"{\"version\":1,\"name\":\"west\",\"number\":7,\"peers\":[{\"name\":\"east\","
+		"\"number\":9,\"nodes\":1,\"usable\":true,\"encryption\":\"None\",\"reasons\":[]}]}\n");
 }
 END_TEST
 
@@ -364,18 +365,18 @@ static const struct {
 	const char *name, *file, *text, *said; /* a part of the file for the command line */
 } wrong[] = {
 	{ "no view", "peer", PEER("access: Pods"),
-	  "\"usable\":false,\"reasons\":[\"no view of IPv4 yet" },
+	  "\"usable\":false,\"encryption\":\"None\",\"reasons\":[\"no view of IPv4 yet" },
 	{ "its own range", "peer", PEER("podCidr: Same"), "a range of this cluster's pods" },
 	{ "the range of VTEPs", "peer", PEER("podCidr: 10.18.0.0/16"),
 	  "overlaps 10.18.0.0/16, a range of this cluster's nodes or Services" },
 	{ "via a peer that is none", "peer", PEER(VIEW ", via: hub"),
-	  "\"usable\":false,\"via\":\"hub\",\"reasons\":[\"spec.via 'hub' is no other ClusterPeer" },
+	  "\"usable\":false,\"encryption\":\"None\",\"via\":\"hub\",\"reasons\":[\"spec.via 'hub' is no other ClusterPeer" },
 	{ "the number of this cluster", "published", PUBLISHED("7", "10.244.0.0/16"),
-	  "\"number\":0,\"nodes\":0,\"usable\":false,\"reasons\":[\"number 7 is also that" },
+	  "\"number\":0,\"nodes\":0,\"usable\":false,\"encryption\":\"None\",\"reasons\":[\"number 7 is also that" },
 	{ "no range of the family", "published", PUBLISHED("9", "fd00::/48"),
 	  "it publishes no IPv4 pod range" },
 	{ "both families at one of IPv4", "published", PUBLISHED("9", "10.244.0.0/16,fd00::/48"),
-	  "\"usable\":true,\"reasons\":[]" },
+	  "\"usable\":true,\"encryption\":\"None\",\"reasons\":[]" },
 };
 
 START_TEST(test_reasons)

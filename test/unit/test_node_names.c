@@ -97,6 +97,37 @@ START_TEST(test_written_and_read)
 }
 END_TEST
 
+/* What a node needs to publish another one. */
+START_TEST(test_wireguard)
+{
+	static const char text[] =
+		"10.244.2.0/24 node2 AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:51871\n";
+	struct mk_overlay_peer peer = { .node = (char *)(uintptr_t) "node2",
+					.pod_cidr = cidr("10.244.2.0/24"),
+					.wireguard = { .key = { 1 }, .port = 51871 } };
+	const struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
+	const struct mk_cidr clusters[MK_FAMILIES] = { cidr("10.244.0.0/16"), none };
+	const struct mk_cidr own[MK_FAMILIES] = { cidr("10.244.1.0/24"), none };
+	const struct mk_overlay_view view = { .own_node = "node1",
+					      .family = AF_INET,
+					      .cluster_cidrs = clusters,
+					      .own_pod_cidrs = own };
+	struct mk_node_names names;
+	cleanup_free char *written = NULL;
+	size_t size;
+
+	ck_ok(mk_node_names_write(dir, &view, &plan, &err));
+	ck_ok(mk_file_read(path, 4096, &written, &size, &err));
+	ck_assert_ptr_nonnull(strstr(written, text));
+	ck_ok(mk_node_names_read(dir, &names, &err));
+	ck_assert_str_eq(find(&names, "10.244.2.9"), "node2");
+	ck_assert_str_eq(mk_node_names_wireguard(&names, "node2"),
+			 "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:51871");
+	ck_assert_ptr_null(mk_node_names_wireguard(&names, "node1"));
+	mk_node_names_release(&names);
+}
+END_TEST
+
 /* Unchanged content is not written again: a Node object changes every few seconds. */
 START_TEST(test_written_once)
 {
@@ -159,6 +190,7 @@ UNIT_SUITE("node names")
 	TCase *tcase = unit_case(suite, "file", setup, teardown);
 
 	tcase_add_test(tcase, test_written_and_read);
+	tcase_add_test(tcase, test_wireguard);
 	tcase_add_test(tcase, test_written_once);
 	tcase_add_test(tcase, test_two_families);
 	tcase_add_test(tcase, test_strange_lines);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The device to other clusters, and its FDB entries. */
 #include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "monokube/clusters.h"
 #include "unit/overlay_fixture.h"
@@ -25,10 +29,12 @@ static void setup_of(const struct setting *of)
 
 	setting = of;
 	netns_setup_of(of);
-	rows[0] = (struct mk_clusters_fdb){ mac_of("06:00:00:07:00:01"),
-					    ip_of(v6 ? "2001:db8:1::1" : "198.51.100.1"), 0 };
+	rows[0] =
+		(struct mk_clusters_fdb){ mac_of("06:00:00:07:00:01"),
+					  ip_of(v6 ? "2001:db8:1::1" : "198.51.100.1"), 0, false };
 	rows[1] = (struct mk_clusters_fdb){ mac_of("06:00:00:07:00:02"),
-					    ip_of(v6 ? "2001:db8:1::2" : "198.51.100.2"), 8472 };
+					    ip_of(v6 ? "2001:db8:1::2" : "198.51.100.2"), 8472,
+					    false };
 	wanted.peer_name = "mkpeer";
 	ck_assert_int_eq(ensure(), 1);
 	mk_overlay_set_node(overlay, &node_devices, own);
@@ -193,7 +199,7 @@ END_TEST
 /* Entries that another process removed, altered or added are repaired, and counted. */
 START_TEST(test_repair_of_fdb)
 {
-	struct mk_nl_fdb fdb = { rows[0].mac, rows[0].remote, 0 };
+	struct mk_nl_fdb fdb = { rows[0].mac, rows[0].remote, 0, 0 };
 	int ifindex = node_devices.cluster_ifindex;
 
 	set(rows, 2);
@@ -291,6 +297,109 @@ START_TEST(test_remove)
 }
 END_TEST
 
+/* ---- WireGuard ------------------------------------------------------------------------------- */
+
+static const struct mk_wireguard_wanted wireguard = { .private_key = { 8 }, .port = 51871 };
+
+/* The kernel of tests need not have WireGuard (test/kernels/encrypted has). Then there is no
+ * device, and all else works. */
+START_TEST(test_wireguard)
+{
+	struct mk_link link;
+
+	wanted.wireguard = &wireguard;
+	ck_assert_int_ge(ensure(), 0);
+	ck_assert(node_devices.wg_lacks_kernel == !node_devices.wg_ifindex);
+	if (node_devices.wg_lacks_kernel) {
+		ck_assert_int_eq(ensure(), 0);
+		ck_assert_int_eq(mk_nl_link_get(nl, MK_WG_PEER_NAME, &link, &err), -ENODEV);
+	}
+	set(rows, 2);
+	sync_alone(true);
+	ck_assert_uint_eq(count(), 2);
+}
+END_TEST
+
+/* A device of that name which is not ours stays, and its owner is named. */
+START_TEST(test_foreign_wireguard)
+{
+	const struct mk_mac mac = mac_of("02:00:00:00:00:01");
+	struct mk_link link;
+
+	ck_ok(mk_nl_bridge_add(nl, MK_WG_NAME, &mac, &err));
+	ck_assert_int_eq(ensure(), 0);
+	wanted.wireguard = &wireguard;
+	ck_assert_int_eq(ensure(), -EEXIST);
+	ck_assert_ptr_nonnull(strstr(mk_error_text(&err), "'mkwg' exists and is not the agent's"));
+	ck_ok(mk_nl_link_get(nl, MK_WG_NAME, &link, &err));
+}
+END_TEST
+
+/* The encrypted entries are not mkpeer's. */
+START_TEST(test_encrypted_entries)
+{
+	struct mk_clusters_fdb mixed[] = { rows[0], rows[1] };
+
+	mixed[1].is_encrypted = true;
+	set(mixed, 2);
+	sync_alone(true);
+	ck_assert_uint_eq(count(), 1);
+	ck_assert(has(&mixed[0], 0));
+	set(rows, 2);
+	sync_alone(true);
+	ck_assert_uint_eq(count(), 2);
+}
+END_TEST
+
+START_TEST(test_key)
+{
+	char dir[] = "/tmp/monokube-key.XXXXXX", path[64];
+	uint8_t key[MK_WG_KEY_BYTES], again[MK_WG_KEY_BYTES];
+	struct stat stat_buf;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/" MK_WG_KEY_FILE, dir);
+	ck_ok(mk_wireguard_key(dir, key, &err));
+	ck_assert_int_eq(stat(path, &stat_buf), 0);
+	ck_assert_uint_eq(stat_buf.st_mode & 0777, 0600);
+	ck_ok(mk_wireguard_key(dir, again, &err));
+	ck_assert_mem_eq(key, again, sizeof(key));
+	ck_assert_int_eq(truncate(path, 31), 0);
+	ck_assert_int_eq(mk_wireguard_key(dir, again, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(mk_error_text(&err), "remove it"));
+	ck_assert_int_eq(stat(path, &stat_buf), 0);
+	ck_assert_int_eq(stat_buf.st_size, 31);
+	ck_assert_int_eq(truncate(path, 0), 0);
+	ck_ok(mk_wireguard_key(dir, again, &err));
+	ck_assert_mem_ne(key, again, sizeof(key));
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
+/* RFC 7748, 6.1: Alice's public key. */
+START_TEST(test_key_text)
+{
+	static const char *const wrong[] = {
+		"",
+		"hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTm", /* short */
+		"hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmp=", /* bits beyond the key */
+		"hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066Spjqqb!mo=",
+		"hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmoo",
+	};
+	static const uint8_t alice[] = { 0x85, 0x20, 0xf0, 0x09, 0x89, 0x30, 0xa7, 0x54 };
+	const char *right = "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=";
+	char text[MK_WG_KEY_STRLEN];
+	uint8_t key[MK_WG_KEY_BYTES];
+
+	ck_ok(mk_wg_key_parse(right, key));
+	ck_assert_mem_eq(key, alice, sizeof(alice));
+	ck_assert_str_eq(mk_wg_key_format(key, text), right);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(wrong); i++)
+		ck_assert_int_eq(mk_wg_key_parse(wrong[i], key), -EINVAL);
+}
+END_TEST
+
 UNIT_SUITE("overlay_clusters")
 {
 	TCase *tc = unit_case(suite, "device", NULL, NULL);
@@ -305,4 +414,10 @@ UNIT_SUITE("overlay_clusters")
 	tcase_add_test(tc, test_next_agent);
 	tcase_add_test(tc, test_same_node_twice);
 	tcase_add_test(tc, test_remove);
+	tcase_add_test(tc, test_wireguard);
+	tcase_add_test(tc, test_foreign_wireguard);
+	tcase_add_test(tc, test_encrypted_entries);
+	tc = unit_case(suite, "key", NULL, NULL);
+	tcase_add_test(tc, test_key);
+	tcase_add_test(tc, test_key_text);
 }

@@ -259,7 +259,7 @@ START_TEST(test_repair_of_both)
 {
 	const struct mk_nl_fdb fdb = {
 		mac_of(family == AF_INET ? "02:4d:0a:12:00:02" : "02:4d:00:00:00:02"),
-		ip_of(wanted.underlay.family == AF_INET6 ? "2001:db8::2" : "192.0.2.2"), 0
+		ip_of(wanted.underlay.family == AF_INET6 ? "2001:db8::2" : "192.0.2.2"), 0, 0
 	};
 	const struct mk_ip vtep4 = ip_of("10.18.0.2"), vtep6 = ip_of("fd4d:4b00:12::2");
 

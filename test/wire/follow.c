@@ -46,6 +46,7 @@ static struct {
 	uv_timer_t leads; /* look whether it leads */
 	bool led;
 	const char *dump;
+	const char *wireguard; /* KEY:PORT of the node; NULL: none */
 	uv_idle_t dirty;
 	uv_signal_t signals[5];
 	uv_poll_t wants;
@@ -248,7 +249,8 @@ static void add_peer_node(void *ctx, const struct mk_published_node *node)
 {
 	char ip[MK_IP_STRLEN];
 
-	add(ctx, "far node %s.%s %s", node->cluster, node->node, address(&node->addresses[0], ip));
+	add(ctx, "far node %s.%s %s", node->cluster, node->node,
+	    address(&node->carrier->addresses[0], ip));
 }
 
 static void add_export(void *ctx, const struct mk_service_export *of)
@@ -407,6 +409,8 @@ static void another_event(void)
 static void on_signal(uv_signal_t *handle, int number)
 {
 	if (number == SIGUSR1) {
+		if (fx.wireguard)
+			kube_wireguard(fx.kube, fx.wireguard);
 		kube_ready(fx.kube);
 	} else if (number == SIGUSR2) {
 		kube_event(fx.kube, true, "TableFull", "the table \"services\" is full");
@@ -484,6 +488,8 @@ static bool text_option(struct settings *settings, const char *key, const char *
 		fx.dump = value;
 	else if (strcmp(key, "--cluster") == 0)
 		snprintf(fx.config.cluster_name, sizeof(fx.config.cluster_name), "%s", value);
+	else if (strcmp(key, "--wireguard") == 0)
+		fx.wireguard = value;
 	else if (strcmp(key, "--node") == 0)
 		options->node_name = value;
 	else if (strcmp(key, "--kubeconfig") == 0)

@@ -99,6 +99,18 @@ def nothing_to_lead():
     expect("writes", writes(server), [])
 
 
+def publishes_key(server):
+    """The annotation of a Node is a part of what is published of it; one that makes no sense is not."""
+    key = "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+
+    def published():
+        return server.done("GET", PUBLISHED % ("monokube-published", "nodes") + "/west.worker-1")["spec"].get("wireguard")
+    expect("WireGuard of a node without key", published(), None)
+    for text, want in ((key + ":51871", {"publicKey": key, "port": 51871}), ("no key", None)):
+        server.patch("/api/v1/nodes/worker-1", {"metadata": {"annotations": {"networking.monokube.io/wireguard": text}}})
+        wait("WireGuard " + text, lambda want=want: published() == want, MANY_S)
+
+
 def publishes():
     """the leader publishes cluster, nodes and exported Services; a change is one write; unexported they go"""
     server = Server()
@@ -108,6 +120,7 @@ def publishes():
     has("cluster", server, PUBLISHED % ("monokube-published", "clusters"), ["west"])
     nodes = ["west." + n for n in names(server, "/api/v1/nodes")]
     has("nodes", server, PUBLISHED % ("monokube-published", "nodes"), nodes)
+    publishes_key(server)
     has("Services", server, PUBLISHED % ("monokube-published", "services"), ["west.shop.front"])
     wait("import", lambda: names(server, MCS + "serviceimports") == ["front"], MANY_S)
     wait("slices", lambda: addresses(server) == ["10.244.1.5"], MANY_S)

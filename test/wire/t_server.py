@@ -128,6 +128,26 @@ def ready_condition():
     expect("the rest of the status", bool(conditions), True)
 
 
+def wireguard():
+    """the node's WireGuard is an annotation of its Node, from its first report on, and again if it is changed or the Node is new"""
+    server = Server()
+    node = server.done("GET", NODES + "/worker-1")
+    client = Follow(server, "--node", "worker-1", "--wireguard", "KEY=:51871").listed()
+    client.process.send_signal(signal.SIGUSR1)
+
+    def annotation():
+        return server.done("GET", NODES + "/worker-1")["metadata"].get("annotations", {}).get("networking.monokube.io/wireguard")
+    wait("the annotation", lambda: annotation() == "KEY=:51871")
+    expect("condition", condition(server), ["False"])
+    server.patch(NODES + "/worker-1", {"metadata": {"annotations": {"networking.monokube.io/wireguard": "other"}}})
+    wait("the annotation again", lambda: annotation() == "KEY=:51871")
+    server.done("DELETE", NODES + "/worker-1")
+    for key in ("uid", "resourceVersion", "managedFields"):
+        node["metadata"].pop(key)
+    server.done("POST", NODES, node)
+    wait("the annotation of the new Node", lambda: annotation() == "KEY=:51871")
+
+
 def ready_refused():
     """403 and 404 for the condition, and 503 for an Event: tried again, nothing else suffers"""
     server = Server()
@@ -296,7 +316,7 @@ def older_slices():
     expect("nodes in a watch", seen(events), expected)
 
 
-TESTS = [nonsense, service_cidrs, endpoints_instead, no_endpoints, version_unknown, forbidden, ready_condition,
+TESTS = [nonsense, service_cidrs, endpoints_instead, no_endpoints, version_unknown, forbidden, ready_condition, wireguard,
          ready_refused, events, other_events, where_an_operator_looks, told_before_bookmark, what_kube_proxy_asks, become,
          older_slices]
 

@@ -7,6 +7,7 @@
 #include "agent/clusters/exports.h"
 #include "agent/clusters/objects.h"
 #include "agent/clusters/probe.h"
+#include "agent/clusters/wireguard.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 
@@ -173,13 +174,16 @@ static int compile(struct mk_node_clusters *clusters, const struct mk_clusters_o
 					       &clusters->rows[i], err);
 		ret = ret ?: set_routes(clusters, objects, i, err);
 	}
+	ret = ret ?: wireguard_set(clusters, err);
 	return ret ?: set_fdb(clusters, true, err);
 }
 
 static struct clusters_result result_of(const struct mk_node_clusters *clusters,
 					const struct mk_clusters_objects *objects)
 {
-	struct clusters_result result = { .objects = objects, .probes = clusters->probes };
+	struct clusters_result result = { .objects = objects,
+					  .probes = clusters->probes,
+					  .overlay = clusters->node->core->overlay };
 
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		if (clusters->rows[i].states)
@@ -268,6 +272,8 @@ int mk_node_clusters_probe(struct mk_node_clusters *clusters, struct mk_error *e
 	if (!is_on(clusters) || !clusters->settled || !clusters->written)
 		return 0;
 	news = probes_turn(clusters->probes);
+	if (wireguard_has_news(clusters))
+		news |= MK_PROBES_SHOWN;
 	if (news)
 		ret = take_news(clusters, news, err);
 	return ret < 0 ? mk_error_wrap(err, "probes of other clusters") : 0;
@@ -301,6 +307,7 @@ static int compute(struct mk_node_clusters *clusters, struct mk_error *err)
 		clusters->known = clusters->settled = true;
 		clusters->computed++;
 		clusters->plans = plans;
+		clusters->no_wireguard = clusters_no_wireguard(node);
 	}
 	mk_clusters_objects_release(&objects);
 	return ret;
@@ -338,10 +345,12 @@ int mk_node_clusters_reconcile(struct mk_node_clusters *clusters, struct mk_erro
 
 	if (!is_on(clusters))
 		return turn_off(clusters, err);
+	wireguard_announce(node);
 	mk_source_want_peers(core->source, true);
 	if (!mk_source_peers_listed(core->source) || !node->plans)
 		return 0;
-	if (!clusters->settled || clusters->plans != node->plans)
+	if (!clusters->settled || clusters->plans != node->plans ||
+	    clusters->no_wireguard != clusters_no_wireguard(node))
 		ret = compute(clusters, err);
 	if (ret == 0 && (!clusters->exports.settled || clusters->exports.plans != node->plans))
 		ret = compute_exports(clusters, err);
@@ -477,6 +486,7 @@ static int measure(const struct mk_node_clusters *clusters,
 		peer->nodes = clusters_nodes_used(&result, i);
 		peer->mtu_bytes = clusters_mtu(&result, i);
 		peer->probes = probes_state(clusters->probes, peer->name);
+		peer->handshake_age_s = wireguard_age_s(core->overlay, number);
 		if (number)
 			ret = add_counters(core, number, &peer->counters, err);
 	}

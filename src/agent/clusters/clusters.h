@@ -37,6 +37,8 @@ struct mk_node_clusters {
 	bool settled; /* nothing changed since then */
 	unsigned int computed; /* how often @rows were */
 	unsigned int plans; /* mk_own_node.plans that @rows have */
+	size_t silent_tunnels; /* nodes without a handshake lately, as last said */
+	const char *no_wireguard; /* why @rows have no encrypted nodes; NULL: they may have some */
 	bool written; /* the tables have @rows, in the families' datapaths of @loads */
 	unsigned int loads[MK_FAMILIES];
 	struct clusters_said *said; /* NULL: nothing */
@@ -86,6 +88,8 @@ mk_must_check int mk_node_clusters_probe(struct mk_node_clusters *clusters, stru
 /* Should the next ones follow after half a second? */
 bool mk_node_clusters_hurry(const struct mk_node_clusters *clusters);
 /* Returns the state of a peer that probes have found. Zeros: nothing is known. */
+/* Does WireGuard of a node of cluster @number answer, or has none of its nodes a key? */
+bool mk_node_clusters_answers(const struct mk_node_clusters *clusters, uint32_t number);
 struct mk_probes_state mk_node_clusters_probed(const struct mk_node_clusters *clusters,
 					       const char *peer);
 

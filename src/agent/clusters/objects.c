@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/clusters/probe.h"
+#include "agent/clusters/wireguard.h"
 #include "base/cleanup.h"
 
 /* ---- from the model -------------------------------------------------------------------------- */
@@ -69,8 +70,9 @@ static struct mk_clusters_node convert_node(const struct mk_published_node *node
 	return (struct mk_clusters_node){
 		.name = node->node,
 		.pod_cidr = node->pod_cidrs[family],
-		.address = node->addresses[mk_family_index(underlay)],
-		.port = node->port,
+		.address = node->carrier->addresses[mk_family_index(underlay)],
+		.port = node->carrier->port,
+		.wireguard = node->carrier->wireguard,
 	};
 }
 
@@ -129,6 +131,7 @@ static struct mk_clusters_peer convert_peer(const struct mk_model *model, const 
 		.access_pods = peer->access == MK_PEER_ACCESS_PODS,
 		.access_exports = peer->access == MK_PEER_ACCESS_EXPORTS,
 		.relayed = peer->relayed,
+		.encrypts = peer->encrypts,
 		.mtu_bytes = peer->mtu_bytes,
 	};
 
@@ -303,6 +306,8 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 		.mtu_bytes = (uint16_t)own->node->mtu_bytes,
 		.port = core->config.vxlan_port,
 		.is_live = probes_find_live,
+		.no_wireguard = clusters_no_wireguard(own->node),
+		.wireguard.port = core->config.wireguard_port,
 		.is_direct = probes_find_direct,
 		.path_mtu = probes_find_mtu,
 		.ctx = known,
@@ -310,6 +315,8 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 	struct ranges ranges = { 0 };
 	struct addresses addresses = { 0 };
 	int ret;
+
+	memcpy(this_one.wireguard.key, own->node->devices.wg_public_key, MK_WG_KEY_BYTES);
 
 	*rows = (struct mk_clusters_rows){ 0 };
 	ret = list_ranges(own, &ranges, err);

@@ -22,6 +22,7 @@ struct clusters_result {
 	const struct mk_clusters_objects *objects;
 	const struct mk_clusters_rows *rows[MK_FAMILIES]; /* NULL: this node lacks the family */
 	const struct clusters_probes *probes;
+	const struct mk_overlay *overlay; /* of this node */
 };
 bool clusters_is_usable(const struct clusters_result *result, size_t peer);
 uint32_t clusters_number(const struct clusters_result *result, size_t peer);

@@ -8,6 +8,7 @@
 
 #include "agent/clusters/objects.h"
 #include "agent/clusters/probe.h"
+#include "agent/clusters/wireguard.h"
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -89,6 +90,24 @@ const char *clusters_reason(const struct clusters_result *result, size_t family,
 
 #define PROBES_REASON 768
 
+/* Why a peer is down that is reached encrypted. */
+static void put_encrypted_reason(const struct clusters_result *result, size_t peer,
+				 char buf[PROBES_REASON])
+{
+	const char *name = result->objects->of[peer]->name;
+
+	if (wireguard_answers(result->overlay, clusters_number(result, peer)))
+		snprintf(
+			buf, PROBES_REASON,
+			"down: no node of '%s' answers probes, although the last WireGuard handshake is not %d seconds old: set encryption: WireGuard in the ClusterPeers of both clusters, and let that cluster know this one's nodes",
+			name, MK_WG_HANDSHAKE_MAX_S);
+	else
+		snprintf(
+			buf, PROBES_REASON,
+			"down: no WireGuard handshake with any node of '%s' for %d seconds: let UDP of wireguardPort pass between the nodes, and publish the nodes of both clusters again",
+			name, MK_WG_HANDSHAKE_MAX_S);
+}
+
 /* Why a peer is down, which of its nodes do not answer, or which packets are lost, in @buf; NULL:
  * nothing is wrong. */
 static const char *probes_reason(const struct clusters_result *result, size_t peer,
@@ -99,6 +118,10 @@ static const char *probes_reason(const struct clusters_result *result, size_t pe
 
 	if (!state.is_down && !*state.silent && !state.mtu_bytes)
 		return NULL;
+	if (state.is_down && object->encrypts && !object->via) {
+		put_encrypted_reason(result, peer, buf);
+		return buf;
+	}
 	if (!state.is_down && !*state.silent)
 		snprintf(
 			buf, PROBES_REASON,
@@ -147,6 +170,7 @@ static json_object *peer_json(const struct clusters_result *result, size_t peer)
 	json_object_object_add(json, "usable",
 			       json_object_new_boolean(clusters_is_usable(result, peer)));
 	add_probes(json, &probes);
+	mk_json_add_text(json, "encryption", object->encrypts ? "WireGuard" : "None");
 	if (object->via)
 		mk_json_add_text(json, "via", object->via);
 	if (object->via && direct)

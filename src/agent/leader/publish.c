@@ -117,6 +117,16 @@ static json_object *ranges_of(const struct mk_config *config, const struct mk_no
 	return ranges;
 }
 
+static json_object *wireguard_of(const struct mk_wg_public *wireguard)
+{
+	json_object *object = json_object_new_object();
+	char text[MK_WG_KEY_STRLEN];
+
+	mk_json_add_text(object, "publicKey", mk_wg_key_format(wireguard->key, text));
+	json_object_object_add(object, "port", json_object_new_int(wireguard->port));
+	return object;
+}
+
 static bool is_published(const struct mk_config *config, const struct mk_node_object *node)
 {
 	return node && address_of(config, node)->family != AF_UNSPEC &&
@@ -143,6 +153,8 @@ static void publish_node(void *ctx, const struct mk_node_object *node)
 			      json_object_new_string(mk_ip_format(address_of(config, node), text)));
 	json_object_object_add(spec, "addresses", addresses);
 	json_object_object_add(spec, "port", json_object_new_int(config->vxlan_port));
+	if (node->wireguard.port)
+		json_object_object_add(spec, "wireguard", wireguard_of(&node->wireguard));
 	json_object_object_add(tree, "spec", spec);
 	apply(leader, tree);
 }

@@ -202,6 +202,14 @@ static void write_status(struct mk_leader *leader, const struct mk_peer_report *
 		leader_failed(leader, &err);
 }
 
+static bool lacks_handshake(const struct mk_leader *leader, const struct mk_peer_report *report)
+{
+	const struct mk_clusters_state *states = report->states[0] ?: report->states[1];
+
+	return leader->clusters && states &&
+	       !mk_node_clusters_answers(leader->clusters, states[report->index].number);
+}
+
 static void write_all(struct mk_leader *leader, const struct peers *peers)
 {
 	const struct mk_config *config = leader->config;
@@ -209,7 +217,11 @@ static void write_all(struct mk_leader *leader, const struct peers *peers)
 		.name = config->cluster_name,
 		.number = config->cluster_id ?: mk_cluster_number(config->cluster_name),
 	};
-	struct mk_peer_report report = { .own = &own, .count = peers->objects.count };
+	struct mk_peer_report report = {
+		.own = &own,
+		.count = peers->objects.count,
+		.is_underlay_ipv6 = config->underlay_family == AF_INET6,
+	};
 
 	for (size_t i = 0; i < MK_FAMILIES; i++) {
 		if (config->cluster.of[i].ip.family == AF_UNSPEC)
@@ -223,6 +235,7 @@ static void write_all(struct mk_leader *leader, const struct peers *peers)
 		if (leader->clusters)
 			report.probes = mk_node_clusters_probed(
 				leader->clusters, peers->objects.of[report.index]->name);
+		report.lacks_handshake = lacks_handshake(leader, &report);
 		report.external_view = &peers->results[report.count + report.index];
 		if (report.view->reason == MK_RANGES_POOL_EXHAUSTED ||
 		    report.external_view->reason == MK_RANGES_POOL_EXHAUSTED)

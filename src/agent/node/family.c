@@ -211,6 +211,7 @@ static struct mk_node constants(const struct mk_own_family *own)
 		.has_other_family = has_other_family(own),
 		.is_carried_by_other = is_carried_by_other(own) && has_other_family(own),
 		.checks_far_carriers = checks_far_carriers(own),
+		.encrypts = config->cluster_name[0] && config->wireguard_port,
 		.cluster_number = mk_own_cluster_number(config),
 	};
 
@@ -231,6 +232,8 @@ void mk_own_family_links(const struct mk_own_family *own, struct mk_datapath_lin
 		.set.overlay_mtu_bytes = node->mtu_bytes,
 		.sfc_ifindex = (__u32)node->devices.sfc_ifindex,
 		.cluster_ifindex = (__u32)node->devices.cluster_ifindex,
+		.wg_ifindex = (__u32)node->devices.wg_ifindex,
+		.wg_peer_ifindex = (__u32)node->devices.wg_peer_ifindex,
 	};
 	uplink_links(&node->uplinks, own->family->family, links);
 }

@@ -243,6 +243,8 @@ static int apply_sysctls(const struct mk_own_node *node, bool again, struct mk_e
 		.sfc_name = node->core->config.sfc_iface_name,
 		.peer_name = node->core->config.cluster_name[0] ? node->core->config.peer_iface_name
 								: NULL,
+		.wg_name = node->devices.wg_ifindex ? MK_WG_NAME : NULL,
+		.wg_peer_name = node->devices.wg_ifindex ? MK_WG_PEER_NAME : NULL,
 		.reserved_ports = ports,
 		.state_dir = node->core->config.state_dir,
 		.forward_ipv6 = node->uplinks.ask_host[mk_family_index(AF_INET6)],
@@ -262,6 +264,22 @@ int mk_own_node_check_sysctls(const struct mk_own_node *node, struct mk_error *e
 	return node->sysctls_done ? apply_sysctls(node, true, err) : 0;
 }
 
+/* Read the key of WireGuard if this node shall have it. Returns 1 if so. Over IPv6, the kernel
+ * would send carriers by the uplink, unencrypted, as long as no route leads to the device. */
+static int want_wireguard(const struct mk_own_node *node, struct mk_wireguard_wanted *wanted,
+			  struct mk_error *err)
+{
+	const struct mk_config *config = &node->core->config;
+	int ret;
+
+	if (!config->cluster_name[0] || !config->wireguard_port ||
+	    node->internal_ip.family != AF_INET)
+		return 0;
+	wanted->port = config->wireguard_port;
+	ret = mk_wireguard_key(config->state_dir, wanted->private_key, err);
+	return ret < 0 ? ret : 1;
+}
+
 static int make_devices(struct mk_own_node *node, struct mk_error *err)
 {
 	const char *peer_name = node->core->config.peer_iface_name;
@@ -277,12 +295,18 @@ static int make_devices(struct mk_own_node *node, struct mk_error *err)
 		.mtu_bytes = node->mtu_bytes,
 	};
 	struct mk_devices before = node->devices;
-	int ret, wrong;
+	struct mk_wireguard_wanted wireguard = { 0 };
+	int ret = want_wireguard(node, &wireguard, err), wrong;
 
+	if (ret < 0)
+		return ret;
+	if (ret > 0)
+		wanted.wireguard = &wireguard;
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		if (node->core->families[i].runs)
 			wanted.addresses[i] = node->families[i].addresses;
 	wrong = ret = mk_devices_ensure(node->core->nl, &wanted, &node->devices, err);
+	explicit_bzero(&wireguard, sizeof(wireguard));
 	if (ret < 0)
 		return ret;
 	if (before.overlay_ifindex) /* otherwise they are the first */

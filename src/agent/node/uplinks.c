@@ -127,6 +127,7 @@ static bool can_be_uplink(const struct mk_config *config, const struct mk_link *
 	if (link->flags & IFF_LOOPBACK || strcmp(link->name, config->vxlan_iface_name) == 0 ||
 	    strcmp(link->name, config->sfc_iface_name) == 0 ||
 	    strcmp(link->name, config->peer_iface_name) == 0 ||
+	    strcmp(link->name, MK_WG_NAME) == 0 || strcmp(link->name, MK_WG_PEER_NAME) == 0 ||
 	    strcmp(link->name, MK_HOST_VETH) == 0 || strcmp(link->name, MK_HOST_PEER) == 0)
 		return false;
 	return is_tunnel(link) ||

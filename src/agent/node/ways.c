@@ -58,6 +58,7 @@ static void see_address(struct reading *reading, const struct host_address *addr
 	struct way *way;
 
 	if (address->addr.ip.family != family_of(reading) || is_link_local(&address->addr.ip) ||
+	    mk_wireguard_has_address(&address->addr.ip) ||
 	    is_of_cluster(reading, &address->addr.ip))
 		return;
 	way = way_of(reading->ways, address->ifindex);

@@ -58,6 +58,15 @@ static void write_mtu(struct mk_exposition *out, const char *name,
 				    peer->mtu_bytes);
 }
 
+static void write_handshake(struct mk_exposition *out, const char *name,
+			    const struct mk_metrics_peer *peer)
+{
+	const struct mk_label label = { "cluster", peer->name };
+
+	if (peer->handshake_age_s)
+		mk_exposition_count(out, name, &label, 1, peer->handshake_age_s);
+}
+
 void peer_samples(struct mk_exposition *out, const char *name, size_t offset,
 		  const struct mk_metrics_peer *peers, size_t count)
 {
@@ -70,6 +79,8 @@ void peer_samples(struct mk_exposition *out, const char *name, size_t offset,
 	for (size_t i = 0; i < count; i++)
 		if (offset >= probes && offset < probes + sizeof(struct mk_probes_state))
 			write_probes(out, name, offset - probes, &peers[i]);
+		else if (offset == offsetof(struct mk_metrics_peer, handshake_age_s))
+			write_handshake(out, name, &peers[i]);
 		else if (offset == offsetof(struct mk_metrics_peer, nodes))
 			mk_exposition_count(out, name, &(struct mk_label){ "peer", peers[i].name },
 					    1, peers[i].nodes);

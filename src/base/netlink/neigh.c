@@ -8,10 +8,10 @@
 
 /* A neighbour maps an IP address to a MAC address. An entry of a VXLAN device's forwarding database
  * maps a MAC address to a node. The kernel has one message for both. @mac NULL: any. @port 0: the
- * device's own. */
+ * device's own. @by_ifindex: of an FDB entry, or 0. */
 static int change_neigh(struct mk_nl *nl, int type, const struct ndmsg *header,
 			const struct mk_ip *ip, const struct mk_mac *mac, uint16_t port,
-			struct mk_error *err)
+			int by_ifindex, struct mk_error *err)
 {
 	bool add = type == RTM_NEWNEIGH;
 	struct nl_msg *msg =
@@ -24,6 +24,8 @@ static int change_neigh(struct mk_nl *nl, int type, const struct ndmsg *header,
 		nl_put_mac(msg, NDA_LLADDR, mac);
 	if (port)
 		NL_PUT(msg, NDA_PORT, uint16_t, htons(port));
+	if (by_ifindex)
+		NL_PUT(msg, NDA_IFINDEX, uint32_t, (uint32_t)by_ifindex);
 	ret = nl_request(nl, msg, err);
 	/* ENODEV: the interface and its entries are gone */
 	if (!add && (ret == -ENOENT || ret == -ENODEV))
@@ -53,14 +55,14 @@ int mk_nl_neigh_put(struct mk_nl *nl, int ifindex, const struct mk_ip *ip, const
 {
 	const struct ndmsg header = neigh_header(ifindex, ip);
 
-	return change_neigh(nl, RTM_NEWNEIGH, &header, ip, mac, 0, err);
+	return change_neigh(nl, RTM_NEWNEIGH, &header, ip, mac, 0, 0, err);
 }
 
 int mk_nl_neigh_delete(struct mk_nl *nl, int ifindex, const struct mk_ip *ip, struct mk_error *err)
 {
 	const struct ndmsg header = neigh_header(ifindex, ip);
 
-	return change_neigh(nl, RTM_DELNEIGH, &header, ip, NULL, 0, err);
+	return change_neigh(nl, RTM_DELNEIGH, &header, ip, NULL, 0, 0, err);
 }
 
 static struct ndmsg fdb_header(int ifindex)
@@ -77,7 +79,8 @@ int mk_nl_fdb_put(struct mk_nl *nl, int ifindex, const struct mk_nl_fdb *fdb, st
 {
 	const struct ndmsg header = fdb_header(ifindex);
 
-	return change_neigh(nl, RTM_NEWNEIGH, &header, &fdb->remote, &fdb->mac, fdb->port, err);
+	return change_neigh(nl, RTM_NEWNEIGH, &header, &fdb->remote, &fdb->mac, fdb->port,
+			    fdb->by_ifindex, err);
 }
 
 int mk_nl_fdb_delete(struct mk_nl *nl, int ifindex, const struct mk_nl_fdb *fdb,
@@ -85,7 +88,8 @@ int mk_nl_fdb_delete(struct mk_nl *nl, int ifindex, const struct mk_nl_fdb *fdb,
 {
 	const struct ndmsg header = fdb_header(ifindex);
 
-	return change_neigh(nl, RTM_DELNEIGH, &header, &fdb->remote, &fdb->mac, fdb->port, err);
+	return change_neigh(nl, RTM_DELNEIGH, &header, &fdb->remote, &fdb->mac, fdb->port,
+			    fdb->by_ifindex, err);
 }
 
 struct neigh_walk {
@@ -111,9 +115,12 @@ static int walk_neigh(void *ctx, const void *reply, struct nlattr **attrs)
 	nl_mac(attrs[NDA_LLADDR], &mac);
 	if (walk->visit_fdb) {
 		/* the kernel leaves out the device's own port */
-		const struct mk_nl_fdb fdb = { mac, ip,
-					       attrs[NDA_PORT] ? ntohs(nla_get_u16(attrs[NDA_PORT]))
-							       : 0 };
+		const struct mk_nl_fdb fdb = {
+			mac,
+			ip,
+			attrs[NDA_PORT] ? ntohs(nla_get_u16(attrs[NDA_PORT])) : 0,
+			attrs[NDA_IFINDEX] ? (int)nla_get_u32(attrs[NDA_IFINDEX]) : 0,
+		};
 
 		return walk->visit_fdb(walk->ctx, &fdb);
 	}

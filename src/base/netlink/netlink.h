@@ -234,6 +234,8 @@ struct mk_nl_fdb {
 	struct mk_mac mac;
 	struct mk_ip remote;
 	uint16_t port; /* UDP; 0: the device's own */
+	/* By which carriers leave; 0: as the main table says, whatever link the VXLAN device has */
+	int by_ifindex;
 };
 mk_must_check int mk_nl_fdb_put(struct mk_nl *nl, int ifindex, const struct mk_nl_fdb *fdb,
 				struct mk_error *err);

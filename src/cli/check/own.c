@@ -189,6 +189,10 @@ void check_hooks(struct mk_checking *checking)
 	count += check_hook(checking, links->sfc_ifindex, MK_INGRESS);
 	if (links->cluster_ifindex)
 		count += check_hook(checking, links->cluster_ifindex, MK_INGRESS);
+	if (links->wg_ifindex)
+		count += check_hook(checking, links->wg_ifindex, MK_INGRESS);
+	if (links->wg_peer_ifindex)
+		count += check_hook(checking, links->wg_peer_ifindex, MK_INGRESS);
 	count += check_hook(checking, MK_LOOPBACK_IFINDEX, MK_EGRESS);
 	for (size_t i = 0; i < links->uplink_count; i++) {
 		count += check_hook(checking, links->uplinks[i].ifindex, MK_INGRESS);

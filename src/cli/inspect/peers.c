@@ -150,6 +150,7 @@ static json_object *peer_json(const struct all *all, json_object *entry)
 	mk_put_text(object, "name", text_of(entry, "name"));
 	mk_put_number(object, "number", number);
 	put_path(object, entry);
+	mk_put_text(object, "encryption", text_of(entry, "encryption") ?: "None");
 	mk_put_number(object, "nodes", number_of(entry, "nodes"));
 	put_probes(object, entry);
 	put_rows(object, all, number);
@@ -188,10 +189,10 @@ static int show(const struct mk_views *views, const struct mk_cli_options *optio
 		struct mk_error *err)
 {
 	static const struct mk_cli_column columns[] = {
-		{ "NAME", "name" },	   { "PODS", "podCidrs" }, { "AS", "viewCidrs" },
-		{ "PATH", "path" },	   { "NODES", "nodes" },   { "ANSWER", "answering" },
-		{ "RTT", "rtt" },	   { "ACCESS", "access" }, { "TO", "packetsTo" },
-		{ "FROM", "packetsFrom" }, { "STATE", "state" },
+		{ "NAME", "name" },    { "PODS", "podCidrs" },	       { "AS", "viewCidrs" },
+		{ "PATH", "path" },    { "NODES", "nodes" },	       { "ANSWER", "answering" },
+		{ "RTT", "rtt" },      { "ENCRYPTION", "encryption" }, { "ACCESS", "access" },
+		{ "TO", "packetsTo" }, { "FROM", "packetsFrom" },      { "STATE", "state" },
 	};
 	cleanup_json json_object *list = json_object_new_array();
 	cleanup_json json_object *names = NULL;

@@ -110,11 +110,23 @@ static int see_fdb(void *ctx, const struct mk_nl_fdb *fdb)
 	return 0;
 }
 
+/* Visit the FDB entries of both devices to other clusters: the plain one, and that of WireGuard. */
+static int each_fdb(const struct mk_view *view,
+		    int (*visit)(void *ctx, const struct mk_nl_fdb *fdb), void *ctx,
+		    struct mk_error *err)
+{
+	int ret = mk_nl_each_fdb(view->nl, (int)view->links.cluster_ifindex, visit, ctx, err);
+
+	if (ret == 0 && view->links.wg_peer_ifindex)
+		ret = mk_nl_each_fdb(view->nl, (int)view->links.wg_peer_ifindex, visit, ctx, err);
+	return ret;
+}
+
 struct mk_ip mk_peer_remote(const struct mk_view *view, const struct mk_mac *mac)
 {
 	struct search search = { .mac = mac };
 
-	if (mk_nl_each_fdb(view->nl, (int)view->links.cluster_ifindex, see_fdb, &search, NULL) < 0)
+	if (each_fdb(view, see_fdb, &search, NULL) < 0)
 		return (struct mk_ip){ .family = AF_UNSPEC };
 	return search.remote;
 }
@@ -175,9 +187,7 @@ int mk_peer_hops(const struct mk_cli_peers *peers, struct mk_peer_hop **hops, si
 	struct listing listing = { .count = 0 };
 	int ret = mk_table_each(&peers->nodes, see_hop, &listing, err);
 
-	ret = ret
-		      ?: mk_nl_each_fdb(view->nl, (int)view->links.cluster_ifindex, see_remote,
-					&listing, err);
+	ret = ret ?: each_fdb(view, see_remote, &listing, err);
 	if (ret < 0) {
 		free(listing.hops);
 		listing = (struct listing){ 0 };

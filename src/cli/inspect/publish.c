@@ -7,6 +7,7 @@
 
 #include "monokube/clusters.h"
 #include "base/cleanup.h"
+#include "base/netlink/wireguard.h"
 #include "cli/inspect/peers.h"
 #include "cli/inspect/view.h"
 #include "host/record.h"
@@ -19,6 +20,7 @@ struct published_node {
 	struct mk_cidr pod_cidrs[MK_FAMILIES]; /* in the order of the views */
 	size_t cidr_count;
 	struct mk_ip address; /* on the underlay */
+	char wireguard[MK_WG_KEY_STRLEN + 8]; /* KEY:PORT; empty: none */
 };
 
 struct publishing {
@@ -33,7 +35,9 @@ struct publishing {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static struct published_node *node_named(struct publishing *publishing, const char *name)
+/* @wireguard: KEY:PORT; NULL: it has none. */
+static struct published_node *node_named(struct publishing *publishing, const char *name,
+					 const char *wireguard)
 {
 	struct published_node *bigger;
 
@@ -47,13 +51,16 @@ static struct published_node *node_named(struct publishing *publishing, const ch
 	}
 	publishing->nodes = bigger;
 	bigger[publishing->count] = (struct published_node){ .name = name };
+	if (wireguard)
+		snprintf(bigger[publishing->count].wireguard,
+			 sizeof(bigger[publishing->count].wireguard), "%s", wireguard);
 	return &bigger[publishing->count++];
 }
 
-static int add_node(struct publishing *publishing, const char *name, const struct mk_cidr *pod_cidr,
-		    const struct mk_ip *address)
+static int add_node(struct publishing *publishing, const char *name, const char *wireguard,
+		    const struct mk_cidr *pod_cidr, const struct mk_ip *address)
 {
-	struct published_node *node = node_named(publishing, name);
+	struct published_node *node = node_named(publishing, name, wireguard);
 
 	if (!node)
 		return -ENOMEM;
@@ -80,11 +87,27 @@ static struct mk_cidr own_range(const struct mk_view *view, const struct mk_addr
 				 (uint8_t)(mk_ip_bits(view->family) - mk_pod_host_bits(mask)) };
 }
 
+/* Returns KEY:PORT of this node's device; NULL: there is none, or only root may read it. */
+static const char *own_wireguard(const struct mk_view *view, char text[MK_WG_KEY_STRLEN + 8])
+{
+	char key[MK_WG_KEY_STRLEN];
+	struct mk_wg_device device;
+
+	if (!view->links.wg_ifindex ||
+	    mk_wg_device_get((int)view->links.wg_ifindex, &device, NULL) < 0)
+		return NULL;
+	snprintf(text, MK_WG_KEY_STRLEN + 8, "%s:%u", mk_wg_key_format(device.public_key, key),
+		 device.port);
+	mk_wg_device_release(&device);
+	return text;
+}
+
 /* The overlay's device has this node's address on the underlay, and the overlay's port. */
 static int add_own(struct publishing *publishing, const struct mk_view *view)
 {
 	const struct mk_cidr pods = own_range(view, &view->node.pod_net, &view->node.pod_mask);
 	const char *name = mk_node_names_find(&view->node_names, &pods.ip);
+	char key[MK_WG_KEY_STRLEN + 8];
 	struct mk_link vxlan;
 	int ret = mk_nl_link_get_index(view->nl, (int)view->links.set.overlay_ifindex, &vxlan,
 				       publishing->err);
@@ -96,7 +119,7 @@ static int add_own(struct publishing *publishing, const struct mk_view *view)
 			publishing->err, ENOENT,
 			"this node's name is not known yet: try again when `monokube status` says that the agent is ready");
 	publishing->port = vxlan.vxlan_port;
-	return add_node(publishing, name, &pods, &vxlan.vxlan_local);
+	return add_node(publishing, name, own_wireguard(view, key), &pods, &vxlan.vxlan_local);
 }
 
 static int add_others(struct publishing *publishing, const struct mk_view *view)
@@ -112,8 +135,9 @@ static int add_others(struct publishing *publishing, const struct mk_view *view)
 			leave_out(publishing, &nodes[i].pod_cidr, nodes[i].name,
 				  mk_cli_node_fault(&nodes[i]));
 		else
-			ret = add_node(publishing, nodes[i].name, &nodes[i].pod_cidr,
-				       &nodes[i].underlay);
+			ret = add_node(publishing, nodes[i].name,
+				       mk_node_names_wireguard(&view->node_names, nodes[i].name),
+				       &nodes[i].pod_cidr, &nodes[i].underlay);
 	return ret;
 }
 
@@ -186,6 +210,9 @@ static void print_node(const struct publishing *publishing, const struct publish
 		printf("%s\"%s\"", i ? ", " : "", mk_cidr_format(&node->pod_cidrs[i], text));
 	printf("]\n  addresses: [\"%s\"]\n  port: %u\n", mk_ip_format(&node->address, text),
 	       publishing->port);
+	if (strlen(node->wireguard) > MK_WG_KEY_STRLEN)
+		printf("  wireguard: {publicKey: \"%.*s\", port: %s}\n", MK_WG_KEY_STRLEN - 1,
+		       node->wireguard, node->wireguard + MK_WG_KEY_STRLEN);
 }
 
 static int publish_all(struct publishing *publishing)

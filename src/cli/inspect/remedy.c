@@ -86,6 +86,8 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"both ClusterPeers need relay: true on the hub, and the far cluster a PublishedCluster there",
 	[MK_DROP_PEER_DENIED] =
 		"the ClusterPeer's access is None, or the destination is no pod: set access: Pods to let the peer open connections",
+	[MK_DROP_PEER_CLEAR] =
+		"mkwg is missing, or an FDB entry of mkwgpeer is not the agent's: the agent repairs both within seconds, if it runs (`monokube status`)",
 	[MK_DROP_FORGED_ERROR] =
 		"ICMP errors are forged: check what the pod runs, or who can reach the uplink",
 };

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
+#include "cluster/model/peer.h"
 
 #define CONDITION	  "NetworkUnavailable"
 #define QUIET_MS	  600000 /* set this long without a dispute: reset the backoff */
@@ -62,17 +64,22 @@ static void condition_done(void *ctx, const struct mk_http_result *result)
 	sender_again(&report->condition, result, patch_condition);
 }
 
-static char *condition_body(void)
+/* A patch of the status changes annotations, too. */
+static char *condition_body(const struct mk_report *report)
 {
-	char now[MK_TIME_CHARS];
+	char now[MK_TIME_CHARS], metadata[192] = "";
 	char *body;
 
 	report_time(time(NULL), now);
+	if (*report->wireguard)
+		snprintf(metadata, sizeof(metadata),
+			 "\"metadata\":{\"annotations\":{\"" MK_WIREGUARD_ANNOTATION "\":\"%s\"}},",
+			 report->wireguard);
 	if (asprintf(
 		    &body,
-		    "{\"status\":{\"conditions\":[{\"type\":\"" CONDITION
+		    "{%s\"status\":{\"conditions\":[{\"type\":\"" CONDITION
 		    "\",\"status\":\"False\",\"reason\":\"MonokubeIsUp\",\"message\":\"%s\",\"lastHeartbeatTime\":\"%s\",\"lastTransitionTime\":\"%s\"}]}}",
-		    CONDITION_MESSAGE, now, now) < 0)
+		    metadata, CONDITION_MESSAGE, now, now) < 0)
 		return NULL;
 	return body;
 }
@@ -80,7 +87,7 @@ static char *condition_body(void)
 static void patch_condition(uv_timer_t *timer)
 {
 	struct mk_report *report = ((struct mk_sender *)timer->data)->report;
-	cleanup_free char *target = NULL, *body = condition_body();
+	cleanup_free char *target = NULL, *body = condition_body(report);
 	struct mk_http_request request = { .method = "PATCH",
 					   .content_type = "application/strategic-merge-patch+json",
 					   .silence_ms = MK_REPORT_SILENCE_MS,
@@ -137,10 +144,28 @@ static bool condition_is_false(json_object *node)
 	return false;
 }
 
+static bool has_wireguard(const struct mk_report *report, json_object *node)
+{
+	json_object *metadata = mk_json_member(node, "metadata");
+	json_object *annotations = mk_json_member(metadata, "annotations");
+
+	return !*report->wireguard ||
+	       strcmp(mk_json_text(annotations, MK_WIREGUARD_ANNOTATION), report->wireguard) == 0;
+}
+
+void mk_report_wireguard(struct mk_report *report, const char *text)
+{
+	if (strcmp(report->wireguard, text) == 0)
+		return;
+	snprintf(report->wireguard, sizeof(report->wireguard), "%s", text);
+	report->confirmed = false;
+	begin_patch(report);
+}
+
 void mk_report_node(struct mk_report *report, json_object *node)
 {
 	report->no_node = false;
-	report->confirmed = condition_is_false(node);
+	report->confirmed = condition_is_false(node) && has_wireguard(report, node);
 	begin_patch(report);
 }
 

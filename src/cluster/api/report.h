@@ -23,6 +23,9 @@ void mk_report_free(struct mk_report *report);
 /* Keep the condition False from now on. */
 void mk_report_ready(struct mk_report *report);
 
+/* Keep MK_WIREGUARD_ANNOTATION of the Node so from now on. Empty: it stays as it is. */
+void mk_report_wireguard(struct mk_report *report, const char *text);
+
 /* The API server's current Node of this node: its condition may have been set again, or the Node
  * may have been created again. */
 void mk_report_node(struct mk_report *report, json_object *node);

@@ -30,6 +30,7 @@ struct mk_report {
 
 	struct mk_sender condition;
 	bool wanted; /* the datapath is ready */
+	char wireguard[64]; /* MK_WIREGUARD_ANNOTATION of the Node; empty: it stays as it is */
 	bool confirmed; /* the server has the condition set */
 	uint64_t confirmed_ms; /* when it was last set */
 	bool no_node; /* no Node to set it on: wait until one is seen */

@@ -56,6 +56,7 @@ struct mk_node_object {
 	bool ready; /* for information: NotReady changes nothing */
 	bool control_plane; /* node-role.kubernetes.io/control-plane label */
 	bool leaving; /* being deleted, or about to be by the cluster autoscaler */
+	struct mk_wg_public wireguard; /* MK_WIREGUARD_ANNOTATION */
 	char *passed_over; /* unusable addresses, with reasons; NULL: none */
 };
 

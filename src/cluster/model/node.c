@@ -147,6 +147,61 @@ static int decode_leaving(struct mk_node_object *node, const struct mk_json *tre
 	return ret < 0 ? ret : decode_taints(node, tree, err);
 }
 
+/* ---- WireGuard ------------------------------------------------------------------------------- */
+
+#define EXPECTED_KEY "32 bytes in base64, as `wg pubkey` prints them"
+
+int wireguard_decode(const struct mk_json *spec, struct mk_wg_public *wireguard,
+		     struct mk_error *err)
+{
+	struct mk_json at, key;
+	int64_t port = 0;
+	int ret = tree_member(spec, "wireguard", json_type_object, &at, err);
+
+	if (ret < 0 || !at.value)
+		return ret;
+	ret = TREE_KNOWN(&at, err, "publicKey", "port");
+	ret = ret ?: tree_member(&at, "publicKey", json_type_string, &key, err);
+	ret = ret ?: tree_number(&at, "port", 1, UINT16_MAX, &port, err);
+	if (ret < 0)
+		return ret;
+	if (!key.value || mk_wg_key_parse(mk_json_string(&key), wireguard->key) < 0)
+		return tree_wrong(&key, EXPECTED_KEY, err);
+	if (!port)
+		return tree_wrong(&at, "publicKey and port", err);
+	wireguard->port = (uint16_t)port;
+	return 0;
+}
+
+bool wireguard_equal(const struct mk_wg_public *a, const struct mk_wg_public *b)
+{
+	return a->port == b->port && (!a->port || memcmp(a->key, b->key, MK_WG_KEY_BYTES) == 0);
+}
+
+/* Read KEY:PORT of the annotation. A text that makes no sense counts as none: the node's agent
+ * writes it again. */
+static int decode_wireguard(struct mk_node_object *node, const struct mk_json *tree,
+			    struct mk_error *err)
+{
+	struct mk_json metadata, annotations;
+	char key[MK_WG_KEY_STRLEN];
+	const char *text = NULL;
+	unsigned long port;
+	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
+
+	ret = ret ?: tree_member(&metadata, "annotations", json_type_object, &annotations, err);
+	ret = ret ?: tree_text(&annotations, MK_WIREGUARD_ANNOTATION, &text, err);
+	if (ret < 0 || !text || strlen(text) < MK_WG_KEY_STRLEN ||
+	    text[MK_WG_KEY_STRLEN - 1] != ':')
+		return ret;
+	memcpy(key, text, sizeof(key) - 1);
+	key[sizeof(key) - 1] = '\0';
+	port = strtoul(text + MK_WG_KEY_STRLEN, NULL, 10);
+	if (mk_wg_key_parse(key, node->wireguard.key) == 0 && port <= UINT16_MAX)
+		node->wireguard.port = (uint16_t)port;
+	return 0;
+}
+
 int node_decode(struct mk_texts *texts, const struct mk_json *tree, const struct mk_object_id *id,
 		struct mk_node_object *node, struct mk_error *err)
 {
@@ -156,6 +211,7 @@ int node_decode(struct mk_texts *texts, const struct mk_json *tree, const struct
 	ret = ret ?: decode_pod_cidrs(node, tree, err);
 	ret = ret ?: decode_status(node, tree, err);
 	ret = ret ?: decode_leaving(node, tree, err);
+	ret = ret ?: decode_wireguard(node, tree, err);
 	if (ret < 0)
 		return ret;
 	node->name = strdup(id->name);
@@ -168,7 +224,8 @@ bool node_equal(const struct mk_node_object *a, const struct mk_node_object *b)
 	       mk_ips_equal(a->internal_ips, MK_FAMILIES, b->internal_ips, MK_FAMILIES) &&
 	       mk_ips_equal(a->addresses, a->address_count, b->addresses, b->address_count) &&
 	       labels_equal(&a->labels, &b->labels) && text_compare(a->zone, b->zone) == 0 &&
-	       a->control_plane == b->control_plane && a->leaving == b->leaving;
+	       a->control_plane == b->control_plane && a->leaving == b->leaving &&
+	       wireguard_equal(&a->wireguard, &b->wireguard);
 }
 
 void node_release(struct mk_texts *texts, struct mk_node_object *node)

@@ -25,6 +25,10 @@ bool is_object_name(const char *text);
 mk_must_check int left_out_by_label(const struct mk_json *tree, bool *left_out,
 				    struct mk_error *err);
 
+/* Read member wireguard of @spec: publicKey and port. Absent: none. */
+mk_must_check int wireguard_decode(const struct mk_json *spec, struct mk_wg_public *wireguard,
+				   struct mk_error *err);
+bool wireguard_equal(const struct mk_wg_public *a, const struct mk_wg_public *b);
 mk_must_check int node_decode(struct mk_texts *texts, const struct mk_json *tree,
 			      const struct mk_object_id *id, struct mk_node_object *node,
 			      struct mk_error *err);

@@ -292,8 +292,9 @@ int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
 	static const char *const accesses[] = { [MK_PEER_ACCESS_EXPORTS] = "Exports",
 						[MK_PEER_ACCESS_PODS] = "Pods",
 						[MK_PEER_ACCESS_NONE] = "None" };
+	static const char *const encryptions[] = { "None", "WireGuard" };
 	struct mk_cluster_peer *peer = &object->cluster_peer;
-	size_t access = MK_PEER_ACCESS_EXPORTS;
+	size_t access = MK_PEER_ACCESS_EXPORTS, encryption = 0;
 	struct mk_json spec;
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
@@ -301,7 +302,7 @@ int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
 	ret = ret
 		      ?: TREE_KNOWN(&spec, err, "podCidr", "externalCidr", "via", "access", "relay",
 				    "accept", "path", "mtu", "secretName", "limits",
-				    "importNamespaces");
+				    "importNamespaces", "encryption");
 	ret = ret ?: tree_created(tree, &peer->created_unix_s, err);
 	ret = ret ?: decode_view(&spec, peer, err);
 	ret = ret ?: decode_assigned(tree, peer, err);
@@ -315,6 +316,10 @@ int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
 	ret = ret ?: decode_limits(&spec, &peer->limits, err);
 	ret = ret ?: decode_namespaces(texts, &spec, peer, err);
 	ret = ret ?: decode_paths(&spec, peer, err);
+	ret = ret
+		      ?: tree_word(&spec, "encryption", encryptions, MK_ARRAY_SIZE(encryptions),
+				   "WireGuard or None", &encryption, err);
+	peer->encrypts = encryption == 1;
 	peer->access = (enum mk_peer_access)access;
 	return ret ?: decode_mtu(&spec, peer, err);
 }
@@ -357,6 +362,7 @@ bool cluster_peer_equal(const union policy_object *a, const union policy_object 
 	return left->created_unix_s == right->created_unix_s && left->via == right->via &&
 	       left->same_view == right->same_view && left->access == right->access &&
 	       left->relayed == right->relayed && left->introduces == right->introduces &&
+	       left->encrypts == right->encrypts &&
 	       left->introduces_direct == right->introduces_direct && left->path == right->path &&
 	       left->mtu_bytes == right->mtu_bytes && left->secret == right->secret &&
 	       left->import_namespaces == right->import_namespaces &&
@@ -547,7 +553,7 @@ static int decode_addresses(const struct mk_json *spec, struct mk_published_node
 		ret = ret ?: tree_routed_ip(&at, &ip, err);
 		if (ret < 0)
 			return ret;
-		known = &node->addresses[mk_family_index(ip.family)];
+		known = &node->carrier->addresses[mk_family_index(ip.family)];
 		if (known->family == AF_UNSPEC)
 			*known = ip;
 	}
@@ -591,24 +597,29 @@ int published_node_decode(struct mk_texts *texts, const struct mk_json *tree,
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
 	(void)id;
-	ret = ret ?: TREE_KNOWN(&spec, err, "node", "podCidrs", "addresses", "port");
+	ret = ret ?: TREE_KNOWN(&spec, err, "node", "podCidrs", "addresses", "port", "wireguard");
 	ret = ret ?: decode_names(texts, tree, &spec, node, err);
 	ret = ret ?: tree_label(tree, MK_RELAYED_BY_LABEL, &hub, err);
 	node->is_relayed = hub;
+	node->carrier = calloc(1, sizeof(*node->carrier));
+	if (ret == 0 && !node->carrier)
+		return mk_error_errno(err, ENOMEM, "node of a peer");
 	ret = ret ?: decode_pod_cidrs(&spec, node, err);
 	ret = ret ?: decode_addresses(&spec, node, err);
 	ret = ret ?: tree_number(&spec, "port", 1, UINT16_MAX, &port, err);
-	node->port = (uint16_t)port;
-	return ret;
+	node->carrier->port = (uint16_t)port;
+	return ret ?: wireguard_decode(&spec, &node->carrier->wireguard, err);
 }
 
 bool published_node_equal(const union policy_object *a, const union policy_object *b)
 {
 	const struct mk_published_node *left = &a->published_node, *right = &b->published_node;
+	const struct mk_published_carrier *a_carrier = left->carrier, *b_carrier = right->carrier;
 
 	return left->cluster == right->cluster && left->node == right->node &&
-	       left->is_relayed == right->is_relayed && left->port == right->port &&
-	       mk_ips_equal(left->addresses, MK_FAMILIES, right->addresses, MK_FAMILIES) &&
+	       left->is_relayed == right->is_relayed && a_carrier->port == b_carrier->port &&
+	       wireguard_equal(&a_carrier->wireguard, &b_carrier->wireguard) &&
+	       mk_ips_equal(a_carrier->addresses, MK_FAMILIES, b_carrier->addresses, MK_FAMILIES) &&
 	       mk_cidrs_equal(left->pod_cidrs, MK_FAMILIES, right->pod_cidrs, MK_FAMILIES);
 }
 
@@ -616,6 +627,7 @@ void published_node_release(struct mk_texts *texts, union policy_object *object)
 {
 	text_release(texts, object->published_node.cluster);
 	text_release(texts, object->published_node.node);
+	free(object->published_node.carrier);
 }
 
 /* ---- external addresses ---------------------------------------------------------------------- */

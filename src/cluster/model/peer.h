@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/ip.h"
+#include "base/netlink/wireguard.h"
 
 #define MK_PEERS_NAMESPACE     "monokube-peers" /* of what peers have published */
 #define MK_PUBLISHED_NAMESPACE "monokube-published" /* of what this cluster publishes */
@@ -23,6 +24,10 @@
  * default that the oldest export gives; the leader writes only that one. */
 #define MK_PREFER_ANNOTATION	      "networking.monokube.io/prefer"
 #define MK_EXPORTED_PREFER_ANNOTATION "networking.monokube.io/exported-prefer"
+
+/* On Nodes, written by the node's agent: the public key and the UDP port of its WireGuard, as
+ * KEY:PORT. */
+#define MK_WIREGUARD_ANNOTATION "networking.monokube.io/wireguard"
 
 /* On PublishedServices that have external addresses. */
 #define MK_EXTERNAL_LABEL "networking.monokube.io/external"
@@ -81,6 +86,7 @@ struct mk_cluster_peer {
 	bool relayed; /* relay: true */
 	bool introduces : 1; /* accept: Transit or Direct */
 	bool introduces_direct : 1; /* accept: Direct */
+	bool encrypts : 1; /* encryption: WireGuard */
 	uint16_t mtu_bytes; /* 0: the overlay's */
 	struct mk_peer_limits limits;
 	struct mk_peer_externals *externals; /* NULL: no view of external addresses */
@@ -101,11 +107,17 @@ struct mk_published_cluster {
 	struct mk_cidr *external_cidrs; /* networks, MK_FAMILIES of them; NULL: none */
 };
 
+/* How packets get to a node. */
+struct mk_published_carrier {
+	struct mk_ip addresses[MK_FAMILIES]; /* the first of each; at least one */
+	uint16_t port; /* UDP, of its overlay; 0: as this cluster's */
+	struct mk_wg_public wireguard; /* with a port of 0 it has none */
+};
+
 struct mk_published_node {
 	const char *cluster, *node; /* names */
 	struct mk_cidr pod_cidrs[MK_FAMILIES];
-	struct mk_ip addresses[MK_FAMILIES]; /* the first of each; at least one */
-	uint16_t port; /* UDP, of its overlay; 0: as this cluster's */
+	struct mk_published_carrier *carrier;
 	bool is_relayed; /* a hub has shown it */
 };
 

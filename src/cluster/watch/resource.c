@@ -13,11 +13,11 @@
 #define FOR_SERVICE_PROXIES \
 	"!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
 
-static const char *const unused_of_nodes[] = {
-	"metadata.managedFields", "metadata.annotations",   "status.images",
-	"status.capacity",	  "status.allocatable",	    "status.nodeInfo",
-	"status.volumesInUse",	  "status.volumesAttached", NULL
-};
+/* One annotation is read, MK_WIREGUARD_ANNOTATION. */
+static const char *const unused_of_nodes[] = { "metadata.managedFields", "status.images",
+					       "status.capacity",	 "status.allocatable",
+					       "status.nodeInfo",	 "status.volumesInUse",
+					       "status.volumesAttached", NULL };
 static const char *const unused_of_services[] = { "metadata.managedFields", "metadata.annotations",
 						  "metadata.ownerReferences", "status.conditions",
 						  NULL };

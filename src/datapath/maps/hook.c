@@ -45,7 +45,7 @@ int mk_hook_query(struct mk_nl *nl, int ifindex, enum mk_direction direction, ui
 /* The kernel truncates program names to 15 characters. */
 static const char *const pod_programs[] = { "ilb_pod", "sfc_port" };
 static const char *const fixed_programs[] = {
-	"ilb_host",   "ilb_overlay", "sfc_overlay",	"cluster_in",
+	"ilb_host",   "ilb_overlay", "sfc_overlay",	"cluster_in",	 "wireguard_in",
 	"nat_uplink", "nat_tunnel",  "elb_uplink_egre", "ilb_lo_egress",
 };
 

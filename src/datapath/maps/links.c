@@ -42,10 +42,14 @@ static int put_set(const struct mk_table *table, const struct mk_datapath_links 
 	links.current &= 1;
 	if (memcmp(&links.set[links.current], &wanted->set, sizeof(wanted->set)) == 0 &&
 	    links.sfc_ifindex == wanted->sfc_ifindex &&
-	    links.cluster_ifindex == wanted->cluster_ifindex)
+	    links.cluster_ifindex == wanted->cluster_ifindex &&
+	    links.wg_ifindex == wanted->wg_ifindex &&
+	    links.wg_peer_ifindex == wanted->wg_peer_ifindex)
 		return 0;
 	links.sfc_ifindex = wanted->sfc_ifindex;
 	links.cluster_ifindex = wanted->cluster_ifindex;
+	links.wg_ifindex = wanted->wg_ifindex;
+	links.wg_peer_ifindex = wanted->wg_peer_ifindex;
 	links.set[!links.current] = wanted->set;
 	ret = mk_table_put(table, &zero, &links, err);
 	links.current = !links.current;
@@ -152,5 +156,7 @@ int mk_links_read(const char *bpf_dir, struct mk_datapath_links *links, struct m
 	links->set = both.set[both.current & 1];
 	links->sfc_ifindex = both.sfc_ifindex;
 	links->cluster_ifindex = both.cluster_ifindex;
+	links->wg_ifindex = both.wg_ifindex;
+	links->wg_peer_ifindex = both.wg_peer_ifindex;
 	return read_uplinks(&uplinks, links, err);
 }

@@ -15,6 +15,8 @@ struct mk_datapath_links {
 	struct mk_link_set set;
 	uint32_t sfc_ifindex; /* VXLAN device of chains; 0: none */
 	uint32_t cluster_ifindex; /* VXLAN device to other clusters; 0: none */
+	uint32_t wg_ifindex; /* WireGuard device to other clusters; 0: none */
+	uint32_t wg_peer_ifindex; /* VXLAN device on it; 0: none */
 	struct mk_uplink uplinks[MK_UPLINKS_MAX]; /* the overlay uses the first */
 	size_t uplink_count;
 };

@@ -26,6 +26,7 @@ const struct mk_program mk_programs[] = {
 	{ .name = "sfc_port", .is_hook = true },
 	{ .name = "sfc_overlay", .is_hook = true },
 	{ .name = "cluster_in", .is_hook = true },
+	{ .name = "wireguard_in", .is_hook = true },
 	{ .name = "router" },
 	{ .name = "elb" },
 	{ .name = "open" },

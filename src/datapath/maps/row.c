@@ -139,7 +139,7 @@ static const struct map_form value_forms[] = {
 	{ "policy_identities", FORM(identity, mk_policy_identity, 16) },
 	{ "exports", FORM(address, mk_addr, 4) },
 	{ "uplinks", FORM(uplink, mk_uplink, 16) },
-	{ "links", FORM(links, mk_links, 284) },
+	{ "links", FORM(links, mk_links, 292) },
 	{ "way", FORM(way, mk_way, 16) },
 	{ "sfc_replicas", FORM(sfc_replica, mk_sfc_replica, 32) },
 	{ "clusters", FORM(cluster, mk_cluster, 24) },

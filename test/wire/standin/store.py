@@ -170,6 +170,9 @@ class Store:
             raise Status(409, "Conflict", 'Operation cannot be fulfilled on %s "%s": the object has been modified; '
                          "please apply your changes to the latest version and try again" % (resource.title, name),
                          details={"name": name, "group": resource.group, "kind": resource.plural})
+        # A Node's annotations change through its status, too (nodeStatusStrategy keeps the spec alone).
+        if part == "status" and resource.plural == "nodes" and "annotations" in meta:
+            before = dict(before, metadata=dict(before["metadata"], annotations=meta["annotations"]))
         if part == "status":  # this alone changes through the subresource ...
             obj = dict(before, status=obj.get("status", {}))
         elif "status" in before:  # ... and only through it
