@@ -23,7 +23,7 @@ kernel_packages()
 fetch_kernel()
 {
 	local suite=$1 dir=$CACHE/$1 tree=$CACHE/$1/tree packages package
-	[[ ! -s $dir/vmlinuz || ! -d $dir/modules ]] || return 0
+	[[ ! -s $dir/vmlinuz || $(cat "$dir/modules.list" 2>/dev/null) != "${KERNEL_MODULES[*]}" ]] || return 0
 	rm -rf "$dir"
 	write_sources "$suite"
 	apt_for "$suite" apt-get -qq update || return 1
@@ -35,5 +35,6 @@ fetch_kernel()
 	done
 	keep_modules "$tree" "$dir/modules" || return 1
 	mv "$(find "$tree" -name 'vmlinuz*' -type f | head -n 1)" "$dir/vmlinuz" || return 1
+	echo "${KERNEL_MODULES[*]}" >"$dir/modules.list"
 	rm -rf "$dir"/*.deb "$dir/apt" "$tree"
 }

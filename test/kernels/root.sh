@@ -4,10 +4,12 @@
 # and the programs that they call, copied from this machine with their libraries.
 
 # Programs of test/kernels/smoke
-SMOKE_PROGRAMS=(bash ip mount ping socat jq sed grep tail head cat wc mkdir mv sleep sort
+SMOKE_PROGRAMS=(bash ip bridge mount ping socat jq sed grep tail head cat wc mkdir mv rm stat sleep sort
 	timeout)
 # Each after those that it needs. A kernel may have a module built in.
-KERNEL_MODULES=(llc stp bridge udp_tunnel ip6_udp_tunnel vxlan veth sch_ingress cls_bpf dummy tun)
+KERNEL_MODULES=(llc stp bridge udp_tunnel ip6_udp_tunnel vxlan veth sch_ingress cls_bpf dummy tun
+	libchacha chacha-x86_64 libpoly1305 poly1305-x86_64 libchacha20poly1305 libcurve25519-generic
+	curve25519-x86_64 libcurve25519 libblake2s wireguard)
 
 # install_program PROGRAM TARGET: with its libraries, below $1 of root_begin
 install_program()
@@ -27,6 +29,7 @@ install_smoke()
 	done
 	ln -s bash "$ROOT_DIR/bin/sh"
 	cp "$ROOT/test/kernels/smoke" "$ROOT_DIR/tests/z-smoke"
+	cp "$ROOT/test/kernels/encrypted" "$ROOT_DIR/tests/y-encrypted"
 }
 
 # a test is a program without arguments

@@ -226,6 +226,84 @@ each_reads_the_other()
 	wait_for 40 imports_nothing_of west web
 }
 
+# ---- encryption, on a kernel without WireGuard
+
+WAN=$BASE-west.wan
+has_wireguard() { ip netns exec "$WAN" ip link add wgtest type wireguard 2>/dev/null && ip -n "$WAN" link del wgtest; }
+
+# carriers: how many packets of the overlay's port have left west's nodes for those of east since count_carriers
+count_carriers()
+{
+	local ip rule='' node
+	ip=$(by_family ip ip6)
+	for node in 11 12; do
+		rule+="$ip saddr $(in_family "192.168.101.$node") udp dport 4789 counter name sent;"
+	done
+	ip netns exec "$WAN" nft -f - <<-END
+		table inet count {
+			counter sent { }
+			chain forward { type filter hook forward priority -1; $rule }
+		}
+	END
+}
+carriers() { ip netns exec "$WAN" nft -j list counter inet count sent | jq '.nftables[] | .counter.packets // empty'; }
+count_ends() { ip netns exec "$WAN" nft delete table inet count; }
+
+# encryption_is CLUSTER REASON
+encryption_is()
+{
+	expect_eq "Encrypted of east in west" "False $1" "$(get west "$GROUP/clusterpeers/east" \
+		'.status.conditions[] | select(.type == "Encrypted") | "\(.status) \(.reason)"')"
+}
+set_encryption() { of west lab kubectl patch clusterpeer east --type merge -p '{"spec":{"encryption":"'"$1"'"}}'; }
+restart_west()
+{
+	local node
+	for node in node1 node2; do
+		of west lab agent stop "$node"
+		of west lab agent start "$node"
+	done
+}
+is_plain() { of west ask a tcp "$(with_port "$VIEW_A" 8080)"; }
+
+# encrypts_nothing TEXT REASON: the peer's state and condition, and no packet leaves
+encrypts_nothing()
+{
+	local node
+	wait_for 40 encryption_is "$2"
+	for node in node1 node2; do
+		wait_for 20 expect_match "peers of $node" "east .* WireGuard .*$1" "$(of west on "$node" "$MK_BIN" peers)"
+		expect_match "check of $node" "note +peers +peer east: encryption: WireGuard, but .*$1" "$(of west on "$node" "$MK_BIN" check || true)"
+	done
+	count_carriers
+	for node in a b; do
+		expect_failure of west ask "$node" tcp "$(with_port "$VIEW_A" 8080)" --timeout 1
+		expect_failure of west ask "$node" udp "$(with_port "$VIEW_B" 8080)" --timeout 1
+	done
+	expect_failure of west ask node1 tcp "$(with_port "$VIEW_A" 8080)" --timeout 1
+	expect_eq "carriers to east" 0 "$(carriers)"
+	count_ends
+}
+
+no_wireguard()
+{
+	of east lab kubectl patch clusterpeer west --type merge -p '{"spec":{"access":"Pods"}}'
+	wait_for 20 is_plain
+	set_encryption WireGuard
+	encrypts_nothing "$(by_family "set wireguardPort" "nodes' addresses are of IPv6")" "$(by_family NoWireGuard NoIPv6)"
+	MORE_FLAGS+=" --wireguard-port 51871"
+	restart_west
+	has_wireguard || encrypts_nothing "$(by_family "kernel of this node has no WireGuard" "nodes' addresses are of IPv6")" \
+		"$(by_family NoWireGuard NoIPv6)"
+	set_encryption None
+	wait_for 20 encryption_is Off
+	wait_for 20 is_plain
+	count_carriers
+	is_plain
+	(($(carriers) > 0))
+	count_ends
+}
+
 imports_nothing_of() { expect_eq "slices of $2 in $1" "" "$(slices_of "$1")"; }
 
 labs_up
@@ -238,4 +316,5 @@ check "a leader is killed: another one imports the next change" leader_is_killed
 check "all agents are killed and start again: the import stays" all_are_killed
 check "the export ends, and with it the imports" export_ends
 check "each cluster reads the other one's API server: they import a Service from each other, and nothing is carried" each_reads_the_other
+check "encryption without WireGuard: the condition, the peers and check say so, and no packet leaves" no_wireguard
 finish
