@@ -641,12 +641,6 @@ int clusters_add_targets(struct clusters_work *work)
 
 /* ---- WireGuard ------------------------------------------------------------------------------- */
 
-static int compare_tunnels(const void *left, const void *right)
-{
-	return memcmp(((const struct mk_wg_peer *)left)->public_key,
-		      ((const struct mk_wg_peer *)right)->public_key, MK_WG_KEY_BYTES);
-}
-
 static void add_tunnels(struct mk_clusters_rows *rows, const struct clusters_peer *at)
 {
 	for (size_t i = 0; i < at->state->nodes_used; i++) {
@@ -670,7 +664,7 @@ int clusters_add_tunnels(struct clusters_work *work)
 	for (size_t i = 0; i < work->count; i++)
 		if (work->peers[i].state->number && work->peers[i].peer->encrypts)
 			add_tunnels(rows, &work->peers[i]);
-	qsort(rows->tunnels, rows->tunnel_count, sizeof(*rows->tunnels), compare_tunnels);
+	qsort(rows->tunnels, rows->tunnel_count, sizeof(*rows->tunnels), mk_wg_peer_compare);
 	return 0;
 }
 

@@ -208,17 +208,11 @@ int wireguard_remove(struct mk_nl *nl, unsigned int *removed, struct mk_error *e
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-static int compare_keys(const void *left, const void *right)
-{
-	return memcmp(((const struct mk_wg_peer *)left)->public_key,
-		      ((const struct mk_wg_peer *)right)->public_key, MK_WG_KEY_BYTES);
-}
-
 /* @list is sorted by key. */
 static const struct mk_wg_peer *find(const struct mk_wg_peer *list, size_t count,
 				     const struct mk_wg_peer *peer)
 {
-	return count ? bsearch(peer, list, count, sizeof(*list), compare_keys) : NULL;
+	return count ? bsearch(peer, list, count, sizeof(*list), mk_wg_peer_compare) : NULL;
 }
 
 static bool has_carrier(const struct mk_wg_peer *found, const struct mk_wg_peer *wanted)
@@ -290,7 +284,7 @@ int wireguard_sync(struct mk_overlay *overlay, unsigned int *changes, struct mk_
 	if (ret < 0)
 		return ret;
 	if (device.peer_count)
-		qsort(device.peers, device.peer_count, sizeof(*device.peers), compare_keys);
+		qsort(device.peers, device.peer_count, sizeof(*device.peers), mk_wg_peer_compare);
 	note_handshakes(overlay, &device);
 	ret = sync_peers(overlay, &device, changes, err);
 	mk_wg_device_release(&device);

@@ -215,6 +215,16 @@ static int add_peer(struct mk_probes *next, const struct mk_probes *old,
 	return from->via && !peer->via ? -ENOMEM : 0;
 }
 
+/* Packets of the peer have to pass to each of its nodes. */
+static void lower_mtu(struct mk_probes_state *state, const struct node *node)
+{
+	uint16_t found = node->mtu.found_bytes;
+
+	if (found < node->mtu.most_bytes && (!state->mtu_bytes || found < state->mtu_bytes) &&
+	    (node->is_live || !node->tries))
+		state->mtu_bytes = found;
+}
+
 static int add_node(struct mk_probes *next, const struct mk_probes *old,
 		    const struct mk_probes_peer *from, size_t index)
 {
@@ -229,6 +239,8 @@ static int add_node(struct mk_probes *next, const struct mk_probes *old,
 	}
 	node->tries = from->tries;
 	path_mtu_set(&node->mtu, from->mtu_bytes, from->known_mtu_bytes);
+	if (!peer_of(old, from->name)) /* others change with a round, which says so */
+		lower_mtu(&peer->state, node);
 	node->peer = (size_t)(peer - next->peers);
 	node->name = from->names ? strdup(from->names[index]) : NULL;
 	peer->direct += node->is_live;
@@ -425,16 +437,6 @@ static unsigned int end_peer(struct peer *peer, size_t nodes, struct round *roun
 	return news;
 }
 
-/* Packets of the peer have to pass to each of its nodes. */
-static void add_mtu(struct round *round, const struct node *node)
-{
-	uint16_t found = node->mtu.found_bytes, *mtu = &round->state.mtu_bytes;
-
-	if (found < node->mtu.most_bytes && (!*mtu || found < *mtu) &&
-	    (node->is_live || !node->tries))
-		*mtu = found;
-}
-
 static unsigned int end_round(struct mk_probes *probes)
 {
 	cleanup_free struct round *rounds = calloc(probes->peer_count + 1, sizeof(*rounds));
@@ -449,7 +451,7 @@ static unsigned int end_round(struct mk_probes *probes)
 		nodes[node->peer]++;
 		end_node(node, &rounds[node->peer], probes->rounds);
 		rounds[node->peer].direct += node->is_live;
-		add_mtu(&rounds[node->peer], node);
+		lower_mtu(&rounds[node->peer].state, node);
 	}
 	for (size_t i = 0; i < probes->node_count; i++) {
 		struct round *round = &rounds[probes->nodes[i].peer];

@@ -14,7 +14,8 @@
  * answers in a row. Packets that may go to any node of a peer go to live ones. A node without
  * probes is not live. Flows to external addresses have sessions at one node, so a move ends them.
  * They stay until MK_PROBES_GONE probes in a row are lost, while another node of the peer answers.
- * What an agent repairs within its five seconds ends no flow, nor does a loss of the whole peer.
+ * A fault that the agent repairs within five seconds ends no flow. Neither does the loss of the
+ * whole peer.
  * New flows leave a node that is gone within seven seconds.
  *
  * Probes of a peer with @tries find out which nodes are reached without the hub. All of them get

@@ -493,7 +493,7 @@ static const struct {
 	{ "a stranger", OUTER("192.168.99.200"), MK_CLUSTER_WG_VNI, PEER_NORTH, 0, false },
 };
 
-/* What comes out of WireGuard. Its device has no Ethernet header, which the program does not read. */
+/* Packets that WireGuard has decrypted. They have no Ethernet header, and the program needs none. */
 START_TEST(test_wireguard_in)
 {
 	struct frame in = carrier_of_ipv4(tunnelled[_i].outer, tunnelled[_i].vni,

@@ -252,16 +252,17 @@ path_mtu()
 	answers west a "$A" "$A"
 	mtu_is_less west node1 1350
 	mend
-	for node in node1 node2; do
-		wait_for 120 mtu_is west "$node" "$(mtu_of_link)"
-		wait_for 120 mtu_is east "$node" "$(mtu_of_link)"
+	for cluster in "${CLUSTERS[@]}"; do
+		for node in node1 node2; do
+			wait_for 120 all_mtus_are "$cluster" "$node" "$(mtu_of_link)"
+		done
 	done
 	of west on a ip "-$FAMILY" route flush cache
 	of west on b ip "-$FAMILY" route flush cache
 }
 mtu_to_east() { of "$1" on "$2" "$MK_BIN" peers -o json | jq '.[] | select(.name != "hub").mtuBytes'; }
 mtu_is_less() { (($(mtu_to_east "$1" "$2") < $3)); }
-mtu_is() { [[ $(mtu_to_east "$1" "$2") == "$3" ]]; }
+all_mtus_are() { [[ $(of "$1" on "$2" "$MK_BIN" peers -o json | jq -c '[.[].mtuBytes] | unique') == "[$3]" ]]; }
 mtu_of_link() { of west on node1 cat /sys/class/net/mkvxlan/mtu; }
 # Of packets from other clusters: its own pods may send what no node forwards.
 hub_drops()

@@ -424,7 +424,7 @@ static uint16_t find_path_mtu(const void *ctx, const struct mk_clusters_peer *pe
 	return number == 9 ? 1340 : number == 10 ? 1400 : 0;
 }
 
-/* What passes on the way counts if it is less than configured, also on the way by a hub. */
+/* The measured size counts if it is smaller than the configured one, also on the way by a hub. */
 START_TEST(test_path_mtu)
 {
 	add_peer("east", 9, "240.0.0.0/16");

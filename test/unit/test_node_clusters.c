@@ -736,6 +736,9 @@ START_TEST(test_path_mtu)
 	read_all();
 	reconcile();
 	ck_assert_uint_eq(row_of_east().mtu_bytes, most - 40);
+	mk_node_clusters_changed(&clusters);
+	reconcile();
+	ck_assert_uint_eq(row_of_east().mtu_bytes, most - 40);
 	ck_ok(mk_node_clusters_probe(&clusters, &err));
 	ck_assert_uint_eq(mk_node_clusters_probed(&clusters, "east").mtu_bytes, most - 40);
 }

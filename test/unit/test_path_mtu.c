@@ -267,6 +267,22 @@ START_TEST(test_peer)
 }
 END_TEST
 
+/* Rows may be computed again before the first round ends. */
+START_TEST(test_peer_known)
+{
+	struct peers peers = { .probes = mk_probes_new(1, "n1") };
+	struct mk_probes_state state;
+
+	ck_assert_int_eq(mk_ip_parse("240.1.0.1", &peers.nodes[0]), 0);
+	ck_assert_int_eq(mk_ip_parse("240.1.1.1", &peers.nodes[1]), 0);
+	ck_assert_int_eq(mk_ip_parse("240.1.2.1", &peers.nodes[2]), 0);
+	set_east(&peers, 1340);
+	ck_assert(mk_probes_get(peers.probes, "east", &state));
+	ck_assert_uint_eq(state.mtu_bytes, 1340);
+	mk_probes_free(peers.probes);
+}
+END_TEST
+
 /* Only small probes decide whether a node is live. */
 START_TEST(test_large_ones_are_lost)
 {
@@ -299,5 +315,6 @@ UNIT_SUITE("path_mtu")
 	tcase_add_test(path, test_known);
 	tcase_add_test(path, test_configured_again);
 	tcase_add_test(peer, test_peer);
+	tcase_add_test(peer, test_peer_known);
 	tcase_add_test(peer, test_large_ones_are_lost);
 }

@@ -8,12 +8,6 @@
 
 #include "base/cleanup.h"
 
-static int compare_tunnels(const void *left, const void *right)
-{
-	return memcmp(((const struct mk_wg_peer *)left)->public_key,
-		      ((const struct mk_wg_peer *)right)->public_key, MK_WG_KEY_BYTES);
-}
-
 /* The families share the nodes, and so the peers of WireGuard. */
 int wireguard_set(const struct mk_node_clusters *clusters, struct mk_error *err)
 {
@@ -26,9 +20,9 @@ int wireguard_set(const struct mk_node_clusters *clusters, struct mk_error *err)
 	for (size_t i = 0, used = 0; i < MK_FAMILIES; used += rows[i++].tunnel_count)
 		if (rows[i].tunnel_count)
 			memcpy(&all[used], rows[i].tunnels, rows[i].tunnel_count * sizeof(*all));
-	qsort(all, count, sizeof(*all), compare_tunnels);
+	qsort(all, count, sizeof(*all), mk_wg_peer_compare);
 	for (size_t i = 0; i < count; i++)
-		if (!kept || compare_tunnels(&all[kept - 1], &all[i]) != 0)
+		if (!kept || mk_wg_peer_compare(&all[kept - 1], &all[i]) != 0)
 			all[kept++] = all[i];
 	return mk_overlay_set_tunnels(clusters->node->core->overlay, all, kept, err);
 }

@@ -316,6 +316,13 @@ int mk_wg_peer_put(int ifindex, const struct mk_wg_peer *peer, struct mk_error *
 		       mk_ip_format(&peer->carrier, text));
 }
 
+int mk_wg_peer_compare(const void *left, const void *right)
+{
+	const struct mk_wg_peer *a = left, *b = right;
+
+	return memcmp(a->public_key, b->public_key, sizeof(a->public_key));
+}
+
 int mk_wg_peer_delete(int ifindex, const uint8_t public_key[MK_WG_KEY_BYTES], struct mk_error *err)
 {
 	uint16_t family;

@@ -35,6 +35,9 @@ struct mk_wg_peer {
 	int64_t handshake_unix_s; /* only when read: of the last handshake; 0: none yet */
 };
 
+/* Order two struct mk_wg_peer by key, for qsort() and bsearch(). */
+int mk_wg_peer_compare(const void *left, const void *right);
+
 struct mk_wg_device {
 	uint8_t private_key[MK_WG_KEY_BYTES]; /* never printed; zeros: none */
 	uint8_t public_key[MK_WG_KEY_BYTES]; /* zeros: none */
