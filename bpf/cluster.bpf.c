@@ -3,7 +3,8 @@
  * ranges. A packet between clusters has home addresses, and the numbers of both clusters in the MAC
  * addresses of its frame.
  *
- * `cluster_out` follows the router: the destination, a view, becomes the home address. `cluster_in`
+ * `cluster_out` follows the router: the destination, a view, becomes the home address. If this node
+ * is no border node, the packet goes as it is to one that is. `cluster_in`
  * is at mkpeer: the source, a home address, becomes the view, and `ilb_cluster` goes on. A packet
  * for a third cluster is passed on as it is. */
 #include "account.h"
@@ -260,12 +261,21 @@ static __always_inline int send_back(struct __sk_buff *skb, struct chain_ctx *ct
 	return send_to_peer(skb, ctx, pkt, &next);
 }
 
+/* Has another node of this cluster sent the packet here, as to a border node? */
+static __always_inline int is_of_other_node(const struct chain_ctx *ctx)
+{
+	return ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED);
+}
+
 /* May the packet be sent to another cluster? The host's addresses mean another host there, so its
- * packets have the virtual pod address. Answers of what is no pod have its external address. */
+ * packets have the virtual pod address. Answers of what is no pod have its external address. An
+ * error that another node has sent here gets the address of the packet that it quotes. */
 static __always_inline int may_leave(const struct chain_ctx *ctx, const struct packet *pkt)
 {
 	if (ctx->flags & CHAIN_TRANSLATED &&
 	    (pkt->l4 == MK_L4_ICMP_ERROR || is_external(&pkt->tuple.saddr)))
+		return 1;
+	if (is_of_other_node(ctx) && pkt->l4 == MK_L4_ICMP_ERROR)
 		return 1;
 	return is_pod_range(&pkt->tuple.saddr) &&
 	       (ctx->hook != MK_HOOK_HOST || is_addr(&pkt->tuple.saddr, mk_node_vpod()));
@@ -301,6 +311,43 @@ static __always_inline int open_session(struct __sk_buff *skb, struct chain_ctx 
 	ctx->opens = CHAIN_OPENS_OWN;
 	ctx->reverse_flags = 0;
 	return chain_next(skb, ctx, pkt, MK_PROG_OPEN);
+}
+
+/* Does a border node carry the packet? Two kinds of packets leave here all the same, because labels
+ * change at one node after the other. Another node has taken this one for a border node, or a flow
+ * to an external address has its session here. */
+static __always_inline int goes_by_border(const struct chain_ctx *ctx, const struct packet *pkt,
+					  const struct mk_cluster *cluster)
+{
+	if (!(cluster->flags & MK_CLUSTER_BY_BORDER) || is_of_other_node(ctx))
+		return 0;
+	return is_local_pod_range(&pkt->tuple.saddr) || pkt->l4 == MK_L4_ICMP_ERROR;
+}
+
+/* Send the packet as it is to a border node, by the overlay. */
+static __always_inline int to_border(struct __sk_buff *skb, struct chain_ctx *ctx,
+				     const struct packet *pkt, const struct mk_cluster *cluster)
+{
+	const struct mk_cluster_node_key key = { mk_node.cluster_number, MK_CLUSTER_BY_INDEX };
+	const __u32 *found = bpf_map_lookup_elem(&cluster_nodes, &key);
+	const struct mk_link_set *links = links_now();
+	__u8 mac[ETH_ALEN];
+	struct ethhdr *eth;
+	int ret;
+
+	if (!found || !links)
+		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
+	mac[0] = mk_node.vtep_mac[0];
+	mac[1] = mk_node.vtep_mac[1];
+	__builtin_memcpy(mac + 2, found, sizeof(*found));
+	ret = route_checked(skb, ctx, pkt, cluster->mtu_bytes);
+	if (ret != MK_GO_ON)
+		return ret;
+	eth = packet_at(skb, 0, sizeof(*eth));
+	if (!eth)
+		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
+	set_macs(eth, mk_node.vtep_mac, mac);
+	return bpf_redirect(links->overlay_ifindex, 0);
 }
 
 static __always_inline int to_cluster(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -347,6 +394,8 @@ int cluster_out(struct __sk_buff *skb)
 		return open_session(skb, &ctx, &pkt);
 	if (!may_leave(&ctx, &pkt))
 		return drop(skb, ctx.hook, MK_DROP_PEER_SOURCE, &pkt.tuple);
+	if (goes_by_border(&ctx, &pkt, cluster))
+		return to_border(skb, &ctx, &pkt, cluster);
 	return to_cluster(skb, &ctx, &pkt, cluster, &next);
 }
 
@@ -369,21 +418,6 @@ static __always_inline int transit(struct __sk_buff *skb, struct chain_ctx *ctx,
 		return drop(skb, ctx->hook, MK_DROP_PEER_NO_NODE, &pkt->tuple);
 	ret = route_checked(skb, ctx, pkt, dest->mtu_bytes);
 	return ret == MK_GO_ON ? send_to_peer(skb, ctx, pkt, &next) : ret;
-}
-
-/* Is the packet a probe to this node (struct mk_probe_packet), padded or not? */
-static __always_inline int is_probe(struct __sk_buff *skb, const struct packet *pkt)
-{
-	__u32 at = pkt->l4_off + sizeof(struct udphdr);
-	__be32 magic;
-
-	if (pkt->l4 != MK_L4_UDP || pkt->tuple.dport != bpf_htons(MK_PROBE_PORT) || pkt->fragment ||
-	    bpf_ntohs(pkt->tuple.sport) < MK_PROBE_SOURCE_MIN ||
-	    !is_addr(&pkt->tuple.daddr, mk_node_vpod()) ||
-	    skb->len < at + sizeof(struct mk_probe_packet))
-		return 0;
-	return bpf_skb_load_bytes(skb, at, &magic, sizeof(magic)) == 0 &&
-	       magic == bpf_htonl(MK_PROBE_MAGIC);
 }
 
 /* Send a probe back. Addresses are home addresses both ways, so nothing is translated. */

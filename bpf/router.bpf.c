@@ -9,6 +9,7 @@
 #include "deliver.h"
 #include "icmp_error.h"
 #include "overlay.h"
+#include "rewrite.h"
 #include "service.h"
 #include "uplink.h"
 
@@ -18,13 +19,37 @@ static __always_inline int expired(struct __sk_buff *skb, struct chain_ctx *ctx,
 	return chain_error(skb, ctx, pkt, MK_DROP_TTL_EXPIRED, MK_ICMP_EXPIRED, 0, 0);
 }
 
-static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
-				  const struct packet *pkt)
+/* Another node of this cluster asks whether this one is alive, to send its packets for other
+ * clusters here. */
+static __always_inline int is_probe_of_node(struct __sk_buff *skb, const struct chain_ctx *ctx,
+					    const struct packet *pkt)
+{
+	return ctx->hook == MK_HOOK_OVERLAY && mk_node.cluster_number &&
+	       is_vtep_range(&pkt->tuple.saddr) && is_probe(skb, pkt);
+}
+
+static __always_inline int answer_probe(struct __sk_buff *skb, struct chain_ctx *ctx,
+					struct packet *pkt)
+{
+	struct mk_tuple back;
+	int ret;
+
+	tuple_reverse(&back, &pkt->tuple);
+	ret = rewrite(skb, pkt, &back, &ctx->flags);
+	if (ret != MK_GO_ON)
+		return drop(skb, ctx->hook, ret, &pkt->tuple);
+	ctx->flags |= CHAIN_TRANSLATED;
+	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+}
+
+static __always_inline int to_pod(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt)
 {
 	int verdict, ret = deliver(skb, ctx, pkt, &verdict);
 
 	if (ret == MK_GO_ON)
 		return verdict;
+	if (ret == MK_DROP_NO_POD && is_probe_of_node(skb, ctx, pkt))
+		return answer_probe(skb, ctx, pkt);
 	if (ret == MK_DROP_TTL_EXPIRED)
 		return expired(skb, ctx, pkt);
 	if (ret == MK_DROP_NO_POD)
@@ -201,9 +226,7 @@ static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, s
 		if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
 			return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
 		return to_overlay(skb, ctx, pkt, &found);
-	case MK_ROUTE_CLUSTER:
-		if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
-			return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
+	case MK_ROUTE_CLUSTER: /* also for other nodes, if this is a border node */
 		return to_cluster(skb, ctx, pkt, &found);
 	default: /* on no node; may be a Service's, whose range has this type */
 		if (service_is_vip(&pkt->tuple.daddr))

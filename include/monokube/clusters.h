@@ -15,8 +15,8 @@
 #define MK_CLUSTERS	  1024
 #define MK_CLUSTER_ROWS	  (2 * MK_CLUSTERS + 1) /* with those of external addresses */
 #define MK_CLUSTER_PLACES 32 /* of a cluster, for addresses whose node is not known */
-/* rows of all other clusters: 32768 nodes, and twice the places */
-#define MK_CLUSTER_NODES      (32768 + 2 * MK_CLUSTERS * MK_CLUSTER_PLACES)
+/* rows of all other clusters: 32768 nodes, and twice the places; and the one of a border node */
+#define MK_CLUSTER_NODES      (32768 + 2 * MK_CLUSTERS * MK_CLUSTER_PLACES + 1)
 #define MK_CLUSTER_CARRIERS   65536
 #define MK_CLUSTER_NUMBER_MAX 0xffffffU /* a number has 24 bits; 0 is none */
 /* The key of a cluster's external addresses: its number with this bit. */
@@ -28,6 +28,8 @@ enum mk_cluster_flags {
 	MK_CLUSTER_RELAYED = 1 << 1, /* relay: true. This cluster carries its packets to others. */
 	/* access: Exports. It may open flows to what map exports has. ACCESS_PODS includes this. */
 	MK_CLUSTER_ACCESS_EXPORTS = 1 << 2,
+	/* This node is no border node. One of this cluster carries its packets to the other one. */
+	MK_CLUSTER_BY_BORDER = 1 << 3,
 };
 
 /* Map clusters, a hash by __u32, the cluster's number. The agent writes it, programs read it.
@@ -65,6 +67,8 @@ struct mk_cluster_node_key {
 	__u32 index; /* a node's number, or MK_CLUSTER_BY_INDEX | place */
 };
 #define MK_CLUSTER_BY_INDEX 0x80000000U
+/* With MK_CLUSTER_BY_BORDER: this cluster's number and MK_CLUSTER_BY_INDEX have as value the last
+ * four bytes of the border node's VTEP MAC address. The others are equal at all nodes. */
 /* In a value: whether the node is reached directly is not known, so a hub gets its packets. */
 #define MK_CLUSTER_HOP_TRIAL 0x10000U
 /* In a value: the node gets packets by WireGuard only. */

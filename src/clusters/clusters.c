@@ -333,7 +333,8 @@ static struct mk_cluster row_of(const struct clusters_work *work, const struct c
 		return row;
 	set_ranges(&row, &at->home, &at->view);
 	row.host_bits = clusters_goes_direct(at) ? at->host_bits : 0;
-	row.flags = (at->peer->access_pods ? MK_CLUSTER_ACCESS_PODS : 0) |
+	row.flags = (work->own->by_border ? MK_CLUSTER_BY_BORDER : 0) |
+		    (at->peer->access_pods ? MK_CLUSTER_ACCESS_PODS : 0) |
 		    (at->peer->access_exports ? MK_CLUSTER_ACCESS_EXPORTS : 0) |
 		    (at->peer->relayed ? MK_CLUSTER_RELAYED : 0);
 	return row;
@@ -394,12 +395,18 @@ static int add_clusters(struct clusters_work *work)
 }
 
 /* A fault of the nodes is reported only if the peer has no other fault. */
-static int judge(struct clusters_peer *at)
+static int judge(const struct clusters_work *work, struct clusters_peer *at)
 {
 	const struct clusters_peer *carrier = at->carrier;
 
 	at->state->is_usable = at->state->has_view && carrier &&
 			       (carrier->state->nodes_used || at->state->nodes_direct);
+	if (work->own->by_border && !work->own->border_count) {
+		at->state->is_usable = false;
+		return clusters_say(
+			&at->state->reason,
+			"the overlay reaches no node with the label networking.monokube.io/border: `monokube nodes` shows the others; label one of these");
+	}
 	if (at->state->reason)
 		return 0;
 	if (at->state->has_view && carrier != at && !at->state->is_usable)
@@ -431,7 +438,7 @@ static int decide(struct clusters_work *work)
 			ret = find_carrier(work, at);
 	ret = ret ?: clusters_add_nodes(work);
 	for (at = work->peers; at < end && ret == 0; at++)
-		ret = judge(at);
+		ret = judge(work, at);
 	return ret;
 }
 
@@ -448,6 +455,7 @@ static int compute(struct clusters_work *work, const struct mk_clusters_peer *pe
 	ret = ret ?: add_clusters(work);
 	ret = ret ?: clusters_add_targets(work);
 	ret = ret ?: clusters_add_tunnels(work);
+	ret = ret ?: clusters_add_border_targets(work);
 	return ret ?: clusters_add_fdb(work);
 }
 
@@ -481,5 +489,6 @@ void mk_clusters_rows_release(struct mk_clusters_rows *rows)
 	free(rows->fdb);
 	free(rows->targets);
 	free(rows->tunnels);
+	free(rows->border);
 	*rows = (struct mk_clusters_rows){ 0 };
 }

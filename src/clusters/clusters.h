@@ -75,6 +75,13 @@ struct mk_clusters_target {
 	bool keeps; /* .. and packets to external addresses */
 };
 
+/* A border node of this cluster: it carries packets of other nodes to other clusters. */
+struct mk_clusters_border {
+	const char *node;
+	struct mk_ip ip; /* its virtual pod address */
+	struct mk_mac vtep_mac;
+};
+
 struct mk_clusters_own {
 	const char *name; /* clusterName */
 	uint32_t number;
@@ -106,6 +113,11 @@ struct mk_clusters_own {
 	 * nothing is known. */
 	uint16_t (*path_mtu)(const void *ctx, const struct mk_clusters_peer *peer, uint32_t number);
 	const void *ctx;
+	/* This node is no border node, but there are some: those that the overlay reaches. */
+	bool by_border;
+	const char *node; /* the name of this one */
+	const struct mk_clusters_border *borders;
+	size_t border_count;
 };
 
 /* What became of a peer, in the order of the input. */
@@ -166,8 +178,10 @@ struct mk_clusters_rows {
 	struct mk_clusters_hop *nodes; /* sorted by key */
 	struct mk_clusters_carrier *carriers; /* sorted by address */
 	struct mk_clusters_fdb *fdb; /* sorted by MAC address */
-	struct mk_clusters_target *targets; /* sorted by peer */
+	/* Sorted by peer. Border nodes of this cluster are those of a peer behind the last one. */
+	struct mk_clusters_target *targets;
 	struct mk_wg_peer *tunnels; /* of WireGuard, sorted by key */
+	char *border; /* the border node that carries this node's packets; NULL: none */
 	size_t cluster_count, node_count, carrier_count, fdb_count, target_count, tunnel_count;
 	struct mk_clusters_state *states; /* one per peer */
 	size_t state_count;

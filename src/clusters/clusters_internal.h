@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/clusters/clusters_internal.h - shared by clusters.c, which decides about peers, and nodes.c,
- * which computes the rows of their nodes. */
+/* src/clusters/clusters_internal.h - shared by clusters.c, which decides about peers, nodes.c,
+ * which computes the rows of their nodes, and borders.c, which chooses a border node. */
 #ifndef MK_CLUSTERS_CLUSTERS_INTERNAL_H
 #define MK_CLUSTERS_CLUSTERS_INTERNAL_H
 
@@ -56,10 +56,14 @@ __attribute__((format(printf, 2, 3))) int clusters_say(char **reason, const char
 
 /* Choose the nodes of all peers that have a number, and add their rows and carriers. */
 mk_must_check int clusters_add_nodes(struct clusters_work *work);
+/* If this node is no border node, choose the one that carries its packets, and add the row. */
+mk_must_check int clusters_add_border(struct clusters_work *work);
 /* Add the targets of probes of all peers. */
 mk_must_check int clusters_add_targets(struct clusters_work *work);
 /* Add the nodes that WireGuard reaches. */
 mk_must_check int clusters_add_tunnels(struct clusters_work *work);
+/* Add those of the border nodes of this cluster; after clusters_add_targets(). */
+mk_must_check int clusters_add_border_targets(struct clusters_work *work);
 /* Add the FDB entries of all peers. */
 mk_must_check int clusters_add_fdb(struct clusters_work *work);
 

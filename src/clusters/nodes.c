@@ -597,16 +597,17 @@ int clusters_add_nodes(struct clusters_work *work)
 	if (ret < 0)
 		return ret;
 	rows->nodes =
-		calloc(nodes.used + 2 * work->count * MK_CLUSTER_PLACES + 1, sizeof(*rows->nodes));
+		calloc(nodes.used + 2 * work->count * MK_CLUSTER_PLACES + 2, sizeof(*rows->nodes));
 	rows->carriers = calloc(nodes.used + 1, sizeof(*rows->carriers));
 	if (!rows->nodes || !rows->carriers)
 		return -ENOMEM;
 	for (size_t i = 0; i < work->count; i++)
 		if (work->peers[i].state->number)
 			add_rows(rows, &work->peers[i]);
+	ret = clusters_add_border(work);
 	qsort(rows->nodes, rows->node_count, sizeof(*rows->nodes), compare_keys);
 	qsort(rows->carriers, rows->carrier_count, sizeof(*rows->carriers), compare_carriers);
-	return 0;
+	return ret;
 }
 
 /* ---- probes ---------------------------------------------------------------------------------- */

@@ -64,6 +64,19 @@ void peers_no_device(void)
 	set_device(0);
 }
 
+void peers_by_border(void)
+{
+	const uint32_t numbers[] = { PEER_EAST, PEER_NORTH };
+	uint8_t mac[6];
+	uint32_t value;
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		peers_set_flags(numbers[i], peers_get(numbers[i]).flags | MK_CLUSTER_BY_BORDER);
+	fixture_mac("10.18.0.2", mac);
+	memcpy(&value, mac + 2, sizeof(value));
+	peers_put_node(FIXTURE_CLUSTER, MK_CLUSTER_BY_INDEX, value);
+}
+
 void peers_put_carrier(const char *address, uint32_t number)
 {
 	const struct mk_addr addr = fixture_addr(address);

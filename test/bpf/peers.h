@@ -30,6 +30,8 @@ void peers_set_flags(uint32_t number, uint8_t flags);
 void peers_put_node(uint32_t via, uint32_t index, uint32_t hop);
 void peers_forget(uint32_t number); /* its row */
 void peers_no_device(void);
+/* This node is no border node: the one with VTEP address 10.18.0.2 carries its packets. */
+void peers_by_border(void);
 /* The host with this address is a node of the cluster. */
 void peers_put_carrier(const char *address, uint32_t number);
 /* .. whose address is of IPv4, also beside pods of IPv6. */

@@ -206,8 +206,8 @@ static const struct {
 	  MK_DROP_PEER_SOURCE },
 	{ ".. with the gateway's address", "esp 10.244.1.254 > 240.1.1.7", MK_HOOK_HOST,
 	  MK_DROP_PEER_SOURCE },
-	{ "another node's pod, which sends itself", "tcp 10.244.2.7:40000 > 240.1.1.7:80",
-	  MK_HOOK_OVERLAY, MK_DROP_OVERLAY_STRAY },
+	{ "another node, with its own address", "tcp 192.168.99.60:40000 > 240.1.1.7:80",
+	  MK_HOOK_OVERLAY, MK_DROP_PEER_SOURCE },
 };
 
 START_TEST(test_refused_sources)

@@ -270,6 +270,195 @@ START_TEST(test_probe_too_short)
 }
 END_TEST
 
+/* ---- border nodes ---------------------------------------------------------------------------- */
+
+static void start_inner(void)
+{
+	peers_reset();
+	peers_by_border();
+}
+
+static const struct {
+	const char *name, *flow;
+	struct frame_options options;
+	enum mk_hook hook;
+	enum where where;
+	const char *seen;
+} border_rows[] = {
+	{ "TCP of a pod, to a border node",
+	  "tcp " POD ":40000 > 240.1.1.7:80",
+	  { 0 },
+	  MK_HOOK_POD,
+	  TO_OVERLAY,
+	  "tcp " POD ":40000 > 240.1.1.7:80" },
+	{ "UDP",
+	  "udp " POD ":40000 > 240.1.2.7:53",
+	  { .payload_bytes = 20 },
+	  MK_HOOK_POD,
+	  TO_OVERLAY,
+	  "udp " POD ":40000 > 240.1.2.7:53" },
+	{ "a ping",
+	  "icmp " POD " > 240.1.2.7 9",
+	  { 0 },
+	  MK_HOOK_POD,
+	  TO_OVERLAY,
+	  "icmp " POD " > 240.1.2.7 9" },
+	{ "to a cluster that may open nothing here",
+	  "tcp " POD ":40000 > 240.2.1.7:80",
+	  { 0 },
+	  MK_HOOK_POD,
+	  TO_OVERLAY,
+	  "tcp " POD ":40000 > 240.2.1.7:80" },
+	{ "another node's packet leaves here",
+	  "tcp 10.244.2.7:40000 > 240.1.1.7:80",
+	  { 0 },
+	  MK_HOOK_OVERLAY,
+	  TO_CLUSTER,
+	  "tcp 10.244.2.7:40000 > 10.244.1.7:80" },
+};
+
+START_TEST(test_by_border)
+{
+	struct frame in = frame_make(border_rows[_i].flow, &border_rows[_i].options), out;
+	uint8_t mac[6];
+
+	start_inner();
+	out = fixture_expect(border_rows[_i].name, border_rows[_i].hook, &in, border_rows[_i].where,
+			     border_rows[_i].seen);
+	ck_assert_uint_eq(frame_ttl(&out), 63);
+	if (border_rows[_i].where == TO_OVERLAY) {
+		fixture_mac("10.18.0.2", mac);
+		ck_assert_mem_eq(out.byte, mac, sizeof(mac));
+		ck_assert_uint_eq(peers_packets(PEER_EAST, 0), 0);
+	}
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* The same packets at a border node, which keeps no state. */
+START_TEST(test_at_border)
+{
+	struct frame in = frame_make("tcp 10.244.2.7:40000 > 240.2.1.7:80", NULL);
+	struct frame back =
+		peers_frame(PEER_NORTH, FIXTURE_CLUSTER, "tcp 10.244.1.7:80 > 10.244.2.7:40000",
+			    &(struct frame_options){ .tcp_flags = SYN | ACK });
+
+	peers_reset();
+	fixture_expect("out", MK_HOOK_OVERLAY, &in, TO_CLUSTER,
+		       "tcp 10.244.2.7:40000 > 10.244.1.7:80");
+	fixture_expect("in", MK_HOOK_CLUSTER, &back, TO_OVERLAY,
+		       "tcp 240.2.1.7:80 > 10.244.2.7:40000");
+	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_young"), 0);
+}
+END_TEST
+
+/* The pod's own node has the session, so the answer comes in, and nothing else. */
+START_TEST(test_session_behind_border)
+{
+	struct frame out = frame_make("tcp " POD ":40000 > 240.2.1.7:80", NULL);
+	struct frame in = frame_make("tcp 240.2.1.7:80 > " POD ":40000",
+				     &(struct frame_options){ .tcp_flags = SYN | ACK });
+
+	start_inner();
+	peers_expect_drop("an answer to nothing", MK_HOOK_OVERLAY, &in, MK_DROP_PEER_DENIED);
+	fixture_expect("a flow", MK_HOOK_POD, &out, TO_OVERLAY, NULL);
+	fixture_expect("its answer", MK_HOOK_OVERLAY, &in, TO_POD, NULL);
+}
+END_TEST
+
+/* A host's flow has the virtual pod address, and its answer goes to the host. */
+START_TEST(test_host_behind_border)
+{
+	struct frame in = frame_make("udp 10.18.0.1:40000 > 240.1.1.7:53",
+				     &(struct frame_options){ .payload_bytes = 20 }),
+		     back = frame_make("udp 240.1.1.7:53 > " VPOD ":40000",
+				       &(struct frame_options){ .payload_bytes = 20 });
+
+	start_inner();
+	fixture_expect("a host's flow", MK_HOOK_HOST, &in, TO_OVERLAY,
+		       "udp " VPOD ":40000 > 240.1.1.7:53");
+	fixture_expect("its answer", MK_HOOK_OVERLAY, &back, TO_HOST, NULL);
+}
+END_TEST
+
+START_TEST(test_no_border)
+{
+	const struct mk_cluster_node_key key = { FIXTURE_CLUSTER, MK_CLUSTER_BY_INDEX };
+	struct frame in = frame_make("tcp " POD ":40000 > 240.1.1.7:80", NULL);
+
+	start_inner();
+	ck_assert_int_eq(bpf_map_delete_elem(fixture_map("cluster_nodes"), &key), 0);
+	peers_expect_drop("no border node", MK_HOOK_POD, &in, MK_DROP_PEER_NO_NODE);
+}
+END_TEST
+
+START_TEST(test_too_big_for_border)
+{
+	const struct frame_options longer = { .packet_bytes = 1451, .fragment = DF };
+	struct frame in = frame_make("udp " POD ":40000 > 240.1.1.7:53", &longer), out;
+
+	start_inner();
+	out = fixture_expect("too big", MK_HOOK_POD, &in, TO_POD,
+			     "icmp-error 10.244.1.254 > " POD " 3/4 [udp " POD
+			     ":40000 > 240.1.1.7:53]");
+	ck_assert_uint_eq(frame_icmp_mtu(&out), 1450);
+}
+END_TEST
+
+/* A client outside of a NodePort sends an error. The border node gives it the address of the packet
+ * that it quotes, because the other cluster knows no other one. So does a former border node. */
+START_TEST(test_error_by_border)
+{
+	struct frame quoted = frame_make("udp 240.1.1.7:53 > 10.244.2.1:40000",
+					 &(struct frame_options){ .payload_bytes = 20 });
+	struct frame in = frame_make(
+		"icmp 192.168.99.60 > 240.1.1.7",
+		&(struct frame_options){ .icmp_type = 3, .icmp_code = 3, .quote = &quoted });
+
+	if (_i)
+		start_inner();
+	else
+		peers_reset();
+	fixture_expect("at the border node", MK_HOOK_OVERLAY, &in, TO_CLUSTER,
+		       "icmp-error 10.244.2.1 > 10.244.1.7 3/3 [udp 10.244.1.7:53 > "
+		       "10.244.2.1:40000]");
+}
+END_TEST
+
+#define BORDER_PROBE "udp 10.18.0.2:40000 > " VPOD ":7"
+
+static const struct {
+	const char *name, *flow;
+	uint32_t magic;
+} no_border_probes[] = {
+	{ "a pod's, at another node", "udp 10.244.2.7:40000 > " VPOD ":7", MK_PROBE_MAGIC },
+	{ "another port", "udp 10.18.0.2:40000 > " VPOD ":8", MK_PROBE_MAGIC },
+	{ "another payload", BORDER_PROBE, 1 },
+	{ "from port 7", "udp 10.18.0.2:7 > " VPOD ":7", MK_PROBE_MAGIC },
+};
+
+START_TEST(test_probe_of_border)
+{
+	struct frame in = probe(BORDER_PROBE, MK_PROBE_MAGIC), out;
+
+	peers_reset();
+	out = fixture_expect("answered", MK_HOOK_OVERLAY, &in, TO_OVERLAY,
+			     "udp " VPOD ":7 > 10.18.0.2:40000");
+	ck_assert_uint_eq(out.length, in.length);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+START_TEST(test_no_probe_of_border)
+{
+	struct frame in = probe(no_border_probes[_i].flow, no_border_probes[_i].magic);
+
+	peers_reset();
+	fixture_expect(no_border_probes[_i].name, MK_HOOK_OVERLAY, &in, TO_OVERLAY, NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_OVERLAY, MK_DROP_NO_POD), 1);
+}
+END_TEST
+
 /* Node 2 of a cluster behind a hub asks; whether it is reached directly is not known. The answer
  * goes to it and not to the hub, so both ways are those between the nodes. */
 START_TEST(test_answer_goes_straight)
@@ -536,6 +725,15 @@ BPF_SUITE("flows between clusters")
 	tcase_add_test(tcase, test_padded_probe);
 	tcase_add_test(tcase, test_padded_probe_is_sent);
 	tcase_add_test(tcase, test_probe_too_short);
+	tcase_add_loop_test(tcase, test_by_border, 0, ROWS(border_rows));
+	tcase_add_test(tcase, test_at_border);
+	tcase_add_test(tcase, test_session_behind_border);
+	tcase_add_test(tcase, test_host_behind_border);
+	tcase_add_test(tcase, test_no_border);
+	tcase_add_test(tcase, test_too_big_for_border);
+	tcase_add_loop_test(tcase, test_error_by_border, 0, 2);
+	tcase_add_test(tcase, test_probe_of_border);
+	tcase_add_loop_test(tcase, test_no_probe_of_border, 0, ROWS(no_border_probes));
 	tcase_add_test(tcase, test_probe_and_answer);
 	tcase_add_test(tcase, test_answer_goes_straight);
 	tcase_add_loop_test(tcase, test_carriers, 0, ROWS(carriers));

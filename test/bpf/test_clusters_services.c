@@ -252,6 +252,37 @@ static void exchange(int row)
 	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 
+/* @flow, with the view in place of THERE. */
+static const char *with_view(const char *flow)
+{
+	const char *there = strstr(flow, THERE);
+	static char text[160];
+
+	ck_assert_ptr_nonnull(there);
+	snprintf(text, sizeof(text), "%.*s240.1.1.7%s", (int)(there - flow), flow,
+		 there + strlen(THERE));
+	return text;
+}
+
+/* The same by a border node of this cluster: this node translates for the Service, and the border
+ * node from view to home address. */
+START_TEST(test_service_by_border)
+{
+	static const struct frame_options options = ANSWERS;
+	struct frame in = frame_make(service_rows[_i].flow, NULL), out;
+	const char *name = service_rows[_i].name;
+
+	start_services();
+	peers_set_flags(PEER_EAST, 0);
+	peers_by_border();
+	fixture_expect(name, service_rows[_i].hook, &in, TO_OVERLAY,
+		       with_view(service_rows[_i].sent));
+	out = frame_make(with_view(service_rows[_i].answer), &options);
+	fixture_expect(name, MK_HOOK_OVERLAY, &out, service_rows[_i].where, service_rows[_i].seen);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
 START_TEST(test_service)
 {
 	static const uint8_t accesses[] = { MK_CLUSTER_ACCESS_PODS, MK_CLUSTER_ACCESS_EXPORTS, 0 };
@@ -567,6 +598,20 @@ START_TEST(test_externals)
 }
 END_TEST
 
+/* The session is here, although this node has become no border node. */
+START_TEST(test_external_of_former_border)
+{
+	struct frame in = peers_frame(PEER_NORTH, FIXTURE_CLUSTER, external_rows[0].flow, NULL);
+	struct frame out, answer;
+
+	start_externals();
+	out = fixture_expect("a flow", MK_HOOK_CLUSTER, &in, TO_UPLINK, NULL);
+	peers_set_flags(PEER_NORTH, MK_CLUSTER_ACCESS_EXPORTS | MK_CLUSTER_BY_BORDER);
+	answer = frame_make(reversed(&out), &external_rows[0].answer_options);
+	fixture_expect("its answer", MK_HOOK_UPLINK, &answer, TO_CLUSTER, external_rows[0].seen);
+}
+END_TEST
+
 static const struct {
 	const char *name, *flow;
 	uint8_t access;
@@ -733,6 +778,7 @@ BPF_SUITE("Services of other clusters")
 	tcase_add_test(tcase, test_errors_of_host);
 	tcase_add_test(tcase, test_host_too_big);
 	tcase_add_loop_test(tcase, test_service, 0, ROWS(service_rows));
+	tcase_add_loop_test(tcase, test_service_by_border, 0, ROWS(service_rows));
 	tcase_add_loop_test(tcase, test_service_by_another_node, 0, ROWS(service_rows));
 	tcase_add_test(tcase, test_service_while_row_changes);
 	tcase_add_test(tcase, test_service_too_big);
@@ -744,6 +790,7 @@ BPF_SUITE("Services of other clusters")
 
 	tcase = bpf_case_after(suite, "external addresses", fixture_clusters, NULL);
 	tcase_add_loop_test(tcase, test_externals, 0, ROWS(external_rows));
+	tcase_add_test(tcase, test_external_of_former_border);
 	tcase_add_loop_test(tcase, test_externals_closed, 0, ROWS(closed_rows));
 	tcase_add_test(tcase, test_error_closed);
 	tcase_add_test(tcase, test_external_of_peer);

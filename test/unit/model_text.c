@@ -52,9 +52,9 @@ void summarize_node(struct line *line, const struct mk_node_object *node)
 	if (node->wireguard.port)
 		mk_line_add(line, " wireguard=%02x..%02x:%u", node->wireguard.key[0],
 			    node->wireguard.key[MK_WG_KEY_BYTES - 1], node->wireguard.port);
-	mk_line_add(line, "%s%s%s%s%s", node->zone ? " zone=" : "", node->zone ? node->zone : "",
+	mk_line_add(line, "%s%s%s%s%s%s", node->zone ? " zone=" : "", node->zone ? node->zone : "",
 		    node->ready ? " ready" : "", node->control_plane ? " control-plane" : "",
-		    node->leaving ? " leaving" : "");
+		    node->border ? " border" : "", node->leaving ? " leaving" : "");
 }
 
 static const char *proto_name(uint8_t proto)

@@ -184,12 +184,17 @@ static void check_names_of_another_version(void)
 	check_output(1, "", "peers");
 	write_state(MK_CLUSTER_NAMES_FILE, "no JSON");
 	check_output(1, "", "peers");
+	check_output_lacks(1, "kind", "peer", "publish");
+	write_state(MK_CLUSTER_NAMES_FILE, names);
 }
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
 static void check_check(void)
 {
+	const struct mk_cluster_node_key border = { WEST, MK_CLUSTER_BY_INDEX };
+
+	cli_put("cluster_nodes", &border, sizeof(border), &(__u32){ 2 }, sizeof(__u32));
 	put_hop(1, 1); /* a node has many places */
 	check_output(1, "ok     peers         2 other clusters are usable, by 1 nodes", "check");
 	check_output(1, "note   peers         peer new: nothing is published", "check");
@@ -274,6 +279,19 @@ static void check_publish_without_a_node(void)
 	check_output_lacks(1, "kind", "peer", "publish");
 }
 
+/* If there are border nodes, no others are published, and none of these is missing. */
+static void check_publish_borders(void)
+{
+	write_state(MK_CLUSTER_NAMES_FILE, "{\"version\":1,\"name\":\"west\",\"number\":77,"
+					   "\"borders\":[\"west-2\"],\"border\":\"west-2\","
+					   "\"peers\":[{\"name\":\"east\",\"number\":7,\"nodes\":2,"
+					   "\"usable\":true,\"reasons\":[]}]}");
+	check_output(0, "node: west-2", "peer", "publish");
+	check_output_lacks(0, "node: west-1", "peer", "publish");
+	check_output(0, "direct by west-2", "peers");
+	write_state(MK_CLUSTER_NAMES_FILE, names);
+}
+
 static void check_other_words(void)
 {
 	check_output_lacks(2, "kind", "peer", "publishes");
@@ -291,6 +309,7 @@ START_TEST(test_node)
 	check_names_of_another_version();
 	check_publish();
 	check_publish_wireguard();
+	check_publish_borders();
 	check_publish_without_a_node();
 	check_other_words();
 }

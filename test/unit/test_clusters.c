@@ -109,12 +109,13 @@ static void print_cluster(FILE *out, const struct mk_clusters_cluster *at)
 {
 	char home[MK_IP_STRLEN], view[MK_IP_STRLEN], mask[MK_IP_STRLEN];
 
-	fprintf(out, "cluster %u %s %s %s via %u hops %u mtu %u bits %u%s%s%s\n", at->number,
+	fprintf(out, "cluster %u %s %s %s via %u hops %u mtu %u bits %u%s%s%s%s\n", at->number,
 		addr_text(&at->row.home, home), addr_text(&at->row.view, view),
 		addr_text(&at->row.mask, mask), at->row.via, at->row.hop_count, at->row.mtu_bytes,
 		at->row.host_bits, at->row.flags & MK_CLUSTER_ACCESS_PODS ? " pods" : "",
 		at->row.flags & MK_CLUSTER_ACCESS_EXPORTS ? " exports" : "",
-		at->row.flags & MK_CLUSTER_RELAYED ? " relayed" : "");
+		at->row.flags & MK_CLUSTER_RELAYED ? " relayed" : "",
+		at->row.flags & MK_CLUSTER_BY_BORDER ? " by border" : "");
 }
 
 static bool is_place(size_t row)
@@ -1124,6 +1125,113 @@ START_TEST(test_external_view)
 }
 END_TEST
 
+/* ---- border nodes ---------------------------------------------------------------------------- */
+
+static struct mk_clusters_border borders[4];
+
+static void start_borders(size_t count)
+{
+	static const char *const border_names[] = { "b1", "b2", "b3", "b4" };
+
+	for (uint8_t i = 0; i < count; i++)
+		borders[i] = (struct mk_clusters_border){
+			.node = border_names[i],
+			.ip = ip_of("10.244.9.1"),
+			.vtep_mac = { { 0x02, 0x4d, 1, 1, 1, i } },
+		};
+	add_peer("east", 9, "240.0.0.0/16");
+	add_node("10.244.1.0/24", "192.168.2.11");
+	own.by_border = true;
+	own.node = "n1";
+	own.borders = borders;
+	own.border_count = count;
+}
+
+static const char *border_for(const char *node)
+{
+	own.node = node;
+	compile();
+	ck_assert_ptr_nonnull(rows.border);
+	for (size_t i = 0; i < own.border_count; i++)
+		if (strcmp(borders[i].node, rows.border) == 0)
+			return borders[i].node;
+	ck_abort_msg("'%s' is no border node", rows.border);
+}
+
+static bool is_not(const void *ctx, const struct mk_clusters_target *target, uint32_t number,
+		   uint32_t hop)
+{
+	(void)number;
+	(void)hop;
+	return !strstr(ctx, target->node);
+}
+
+START_TEST(test_border)
+{
+	start_borders(1);
+	compile();
+	check_reason(0, NULL);
+	ck_assert(rows.states[0].is_usable);
+	ck_assert_str_eq(rows.border, "b1");
+	ck_assert_uint_eq(rows.target_count, 2);
+	ck_assert_str_eq(rows.targets[1].node, "b1");
+	ck_assert_uint_eq(rows.targets[1].peer, peer_count);
+	ck_assert_uint_eq(rows.nodes[0].key.cluster, WEST);
+	ck_assert_uint_eq(rows.nodes[0].key.index, MK_CLUSTER_BY_INDEX);
+	ck_assert_uint_eq(rows.nodes[0].hop, 0x10101);
+	ck_assert_uint_ne(rows.nodes[1].key.cluster, WEST);
+	ck_assert_uint_eq(rows.clusters[0].row.flags, MK_CLUSTER_BY_BORDER);
+}
+END_TEST
+
+/* All nodes but those of a border node that goes keep theirs. All border nodes get a share. */
+START_TEST(test_border_shares)
+{
+	unsigned int takes[4] = { 0 };
+	char name[16];
+
+	start_borders(4);
+	for (int i = 0; i < 100; i++) {
+		const char *before;
+
+		snprintf(name, sizeof(name), "node-%d", i);
+		before = border_for(name);
+		takes[before[1] - '1']++;
+		own.border_count = 3;
+		if (before != borders[3].node)
+			ck_assert_ptr_eq(border_for(name), before);
+		own.border_count = 4;
+	}
+	for (int i = 0; i < 4; i++)
+		ck_assert_uint_ge(takes[i], 10);
+}
+END_TEST
+
+START_TEST(test_border_live)
+{
+	const char *first, *second;
+
+	start_borders(3);
+	first = border_for("n1");
+	own.is_live = is_not;
+	own.ctx = first;
+	second = border_for("n1");
+	ck_assert_ptr_ne(second, first);
+	own.ctx = "b1 b2 b3";
+	ck_assert_ptr_eq(border_for("n1"), first);
+}
+END_TEST
+
+START_TEST(test_border_unknown)
+{
+	start_borders(0);
+	compile();
+	ck_assert(!rows.states[0].is_usable && !rows.border);
+	check_reason(0, "no node with the label networking.monokube.io/border");
+	ck_assert_uint_eq(rows.clusters[0].row.flags, MK_CLUSTER_BY_BORDER);
+}
+END_TEST
+
 UNIT_SUITE("clusters")
 {
 	TCase *tcase = unit_case(suite, "numbers", setup, teardown);
@@ -1173,4 +1281,9 @@ UNIT_SUITE("clusters")
 	tcase_add_test(tcase, test_path_hub);
 	tcase_add_test(tcase, test_path_of_another);
 	tcase_add_test(tcase, test_wrong_via);
+	tcase = unit_case(suite, "border nodes", setup, teardown);
+	tcase_add_test(tcase, test_border);
+	tcase_add_test(tcase, test_border_shares);
+	tcase_add_test(tcase, test_border_live);
+	tcase_add_test(tcase, test_border_unknown);
 }

@@ -88,6 +88,14 @@ static const struct {
 	{ "node, WireGuard with a port of six digits", NODE_WITH_WIREGUARD(KEY ":518710"), "n" },
 	{ "node, WireGuard, another key", NODE_WITH_WIREGUARD("A" KEY ":51871"), "n" },
 	{ "node, WireGuard, empty", NODE_WITH_WIREGUARD(""), "n" },
+	{ "node, border label",
+	  "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n', 'labels': {"
+	  "'networking.monokube.io/border': 'true'}}}",
+	  "n border" },
+	{ "node, border label of another value",
+	  "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n', 'labels': {"
+	  "'networking.monokube.io/border': 'yes'}}}",
+	  "n" },
 	{ "node, not ready",
 	  "{" NODE ", 'status': {'conditions': [{'type': 'Ready', 'status': 'Unknown'}]}}", "n" },
 	{ "node, other taints",

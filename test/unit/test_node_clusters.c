@@ -105,7 +105,7 @@ static void externals_changed(void *ctx)
 static void on_listed(void *ctx, bool complete)
 {
 	(void)ctx;
-	(void)complete;
+	core.complete = complete;
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -131,6 +131,7 @@ static void start_agent(void)
 	core.overlay = mk_overlay_new(core.nl, &err);
 	ck_assert_ptr_nonnull(core.overlay);
 	core.unsure = 0;
+	core.complete = false;
 	node = (struct mk_own_node){ .core = &core, .plans = 1, .mtu_bytes = 1450 };
 	node.families[0] = (struct mk_own_family){ .node = &node, .family = &core.families[0] };
 	node.families[0].addresses.pod_cidr = cidr_of("10.244.1.0/24");
@@ -744,6 +745,130 @@ START_TEST(test_path_mtu)
 }
 END_TEST
 
+/* ---- border nodes ---------------------------------------------------------------------------- */
+
+#define LABEL(value)	 "labels: {networking.monokube.io/border: '" value "'}"
+#define OWN_NODE(labels) "apiVersion: v1\nkind: Node\nmetadata: {name: node1, " labels "}\n"
+#define NODE_OBJECT(name) \
+	"apiVersion: v1\nkind: Node\nmetadata: {name: " name ", " LABEL("true") "}\n"
+
+static struct mk_overlay_peer plan_peers[2];
+
+/* The overlay reaches node2 and node3, which are border nodes. */
+static void plan_borders(void)
+{
+	static char plan_names[][8] = { "node2", "node3" };
+
+	for (uint8_t i = 0; i < 2; i++) {
+		plan_peers[i] = (struct mk_overlay_peer){
+			.node = plan_names[i],
+			.pod_cidr = cidr_of(i ? "10.244.3.0/24" : "10.244.2.0/24"),
+			.vtep_mac = { { 0x02, 0x4d, 10, 18, 0, (uint8_t)(2 + i) } },
+		};
+	}
+	node.families[0].plan = (struct mk_overlay_plan){ .peers = plan_peers, .peer_count = 2 };
+}
+
+static void start_with_borders(void)
+{
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	write_object("node1", OWN_NODE(""));
+	write_object("node2", NODE_OBJECT("node2"));
+	write_object("node3", NODE_OBJECT("node3"));
+	stop_agent();
+	start_agent();
+	plan_borders();
+	begin();
+}
+
+/* The last byte of the border node's MAC address; 0: none. */
+static unsigned int border_row(void)
+{
+	const struct mk_cluster_node_key key = { OWN, MK_CLUSTER_BY_INDEX };
+	uint8_t bytes[4];
+
+	return mk_table_get(&tables.nodes, &key, bytes, &err) == 0 ? bytes[3] : 0;
+}
+
+static void check_by_border(bool wanted)
+{
+	struct mk_cluster row;
+
+	ck_assert(has_row(&row));
+	ck_assert_int_eq(!(row.flags & MK_CLUSTER_BY_BORDER), !wanted);
+	ck_assert_int_eq(border_row() == 0, !wanted);
+}
+
+START_TEST(test_borders)
+{
+	cleanup_free char *text = NULL, *later = NULL;
+
+	start_with_borders();
+	check_by_border(true);
+	text = read_file();
+	ck_assert_ptr_nonnull(strstr(text, "\"borders\":[\"node2\",\"node3\"],\"border\":\"node"));
+	write_object("node1", OWN_NODE(LABEL("true")));
+	clusters.settled = true;
+	mk_source_stop(core.source);
+	core.source = mk_source_start(&core.loop, &core.config, core.model, on_listed, NULL, &err);
+	read_all();
+	node.plans++;
+	reconcile();
+	check_by_border(false);
+	later = read_file();
+	ck_assert_ptr_nonnull(
+		strstr(later, "\"borders\":[\"node1\",\"node2\",\"node3\"],\"peers\""));
+}
+END_TEST
+
+/* A Node that is not read yet may be a border node. */
+START_TEST(test_waits_for_nodes)
+{
+	read_all();
+	core.complete = false;
+	ck_assert_uint_eq(reconcile(), 0);
+	ck_assert(!clusters.known);
+	core.complete = true;
+	ck_assert_uint_gt(reconcile(), 0);
+}
+END_TEST
+
+START_TEST(test_label_of_another_value)
+{
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	write_object("node2",
+		     "apiVersion: v1\nkind: Node\nmetadata: {name: node2, " LABEL("false") "}\n");
+	begin();
+	check_by_border(false);
+}
+END_TEST
+
+/* An agent that starts keeps the border node of the tables. One that does not answer loses the
+ * packets, unless none does. */
+START_TEST(test_border_of_the_tables)
+{
+	const struct mk_cluster_node_key key = { OWN, MK_CLUSTER_BY_INDEX };
+	uint8_t other[] = { 10, 18, 0, 0 };
+	unsigned int first;
+
+	start_with_borders();
+	first = border_row();
+	other[3] = (uint8_t)(first == 2 ? 3 : 2);
+	ck_ok(mk_table_put(&tables.nodes, &key, other, &err));
+	stop_agent();
+	start_agent();
+	plan_borders();
+	read_all();
+	ck_assert_uint_eq(reconcile(), 0);
+	ck_assert_uint_eq(border_row(), other[3]);
+	for (int i = 0; i <= MK_PROBES_BAD; i++)
+		ck_ok(mk_node_clusters_probe(&clusters, &err));
+	ck_assert_str_eq(mk_node_clusters_probed(&clusters, "").silent, "node2, node3");
+	reconcile();
+	ck_assert_uint_eq(border_row(), first);
+}
+END_TEST
+
 /* Without accept: Direct, a hub names no nodes. */
 START_TEST(test_nodes_of_a_hub)
 {
@@ -815,6 +940,10 @@ UNIT_SUITE("node: other clusters")
 	tcase_add_test(tcase, test_paths);
 	tcase_add_test(tcase, test_live);
 	tcase_add_test(tcase, test_path_mtu);
+	tcase_add_test(tcase, test_borders);
+	tcase_add_test(tcase, test_waits_for_nodes);
+	tcase_add_test(tcase, test_label_of_another_value);
+	tcase_add_test(tcase, test_border_of_the_tables);
 	tcase_add_test(tcase, test_fdb);
 	tcase_add_test(tcase, test_nodes_of_a_hub);
 	tcase_add_test(tcase, test_exports_damage);

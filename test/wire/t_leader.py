@@ -121,6 +121,11 @@ def publishes():
     nodes = ["west." + n for n in names(server, "/api/v1/nodes")]
     has("nodes", server, PUBLISHED % ("monokube-published", "nodes"), nodes)
     publishes_key(server)
+    first = "/api/v1/nodes/" + names(server, "/api/v1/nodes")[0]
+    server.patch(first, {"metadata": {"labels": {"networking.monokube.io/border": "true"}}})
+    has("border nodes", server, PUBLISHED % ("monokube-published", "nodes"), nodes[:1])
+    server.patch(first, {"metadata": {"labels": {"networking.monokube.io/border": None}}})
+    has("all nodes again", server, PUBLISHED % ("monokube-published", "nodes"), nodes)
     has("Services", server, PUBLISHED % ("monokube-published", "services"), ["west.shop.front"])
     wait("import", lambda: names(server, MCS + "serviceimports") == ["front"], MANY_S)
     wait("slices", lambda: addresses(server) == ["10.244.1.5"], MANY_S)

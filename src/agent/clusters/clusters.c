@@ -349,6 +349,8 @@ int mk_node_clusters_reconcile(struct mk_node_clusters *clusters, struct mk_erro
 	mk_source_want_peers(core->source, true);
 	if (!mk_source_peers_listed(core->source) || !node->plans)
 		return 0;
+	if (!clusters->known && !core->complete) /* a Node that is not read may be a border node */
+		return 0;
 	if (!clusters->settled || clusters->plans != node->plans ||
 	    clusters->no_wireguard != clusters_no_wireguard(node))
 		ret = compute(clusters, err);

@@ -54,6 +54,8 @@ struct mk_clusters_objects {
 	struct mk_clusters_peer *peers[MK_FAMILIES]; /* in the order of @of */
 	struct mk_clusters_node *nodes[MK_FAMILIES];
 	size_t count, node_count;
+	const char **borders; /* names of this cluster's border nodes */
+	size_t border_count;
 };
 
 /* @underlay: the family of the nodes' addresses. objects_release() in any case. */

@@ -189,6 +189,30 @@ static int convert(const struct mk_model *model, const struct lists *lists, sa_f
 	return 0;
 }
 
+static void add_border(void *ctx, const struct mk_node_object *node)
+{
+	struct mk_clusters_objects *objects = ctx;
+
+	if (node->border)
+		objects->borders[objects->border_count++] = node->name;
+}
+
+static int compare_texts(const void *left, const void *right)
+{
+	return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+static int name_borders(const struct mk_model *model, struct mk_clusters_objects *objects,
+			struct mk_error *err)
+{
+	objects->borders = calloc(mk_model_count(model, MK_KIND_NODE) + 1, sizeof(const char *));
+	if (!objects->borders)
+		return mk_error_errno(err, ENOMEM, "cannot list the border nodes");
+	mk_model_each_node(model, add_border, objects);
+	qsort(objects->borders, objects->border_count, sizeof(const char *), compare_texts);
+	return 0;
+}
+
 int mk_clusters_objects_get(const struct mk_model *model, sa_family_t underlay,
 			    struct mk_clusters_objects *objects, struct mk_error *err)
 {
@@ -199,6 +223,7 @@ int mk_clusters_objects_get(const struct mk_model *model, sa_family_t underlay,
 	ret = list_all(model, &lists, err);
 	objects->count = lists.peer_count;
 	objects->node_count = lists.node_count;
+	ret = ret ?: name_borders(model, objects, err);
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
 		if (convert(model, &lists, underlay, objects, i) < 0)
 			ret = mk_error_errno(err, ENOMEM, "cannot list other clusters");
@@ -214,6 +239,7 @@ void mk_clusters_objects_release(struct mk_clusters_objects *objects)
 		free(objects->nodes[i]);
 	}
 	free(objects->of);
+	free(objects->borders);
 	*objects = (struct mk_clusters_objects){ 0 };
 }
 
@@ -291,6 +317,48 @@ static int list_addresses(const struct mk_model *model, struct addresses *all, s
 	return 0;
 }
 
+/* ---- border nodes ---------------------------------------------------------------------------- */
+
+/* Is this node no border node, although there are some? */
+static bool goes_by_border(const struct mk_clusters_objects *objects, const char *own)
+{
+	for (size_t i = 0; i < objects->border_count; i++)
+		if (strcmp(objects->borders[i], own) == 0)
+			return false;
+	return objects->border_count > 0;
+}
+
+/* List the border nodes that the overlay reaches. The caller frees the list, also after an
+ * error. */
+static int list_borders(const struct mk_clusters_objects *objects, const struct mk_own_family *own,
+			struct mk_clusters_own *into, struct mk_clusters_border **list,
+			struct mk_error *err)
+{
+	const struct mk_core *core = own->family->core;
+	const struct mk_overlay_plan *plan = &own->plan;
+
+	into->node = core->config.node_name;
+	into->by_border = goes_by_border(objects, core->config.node_name);
+	if (!into->by_border)
+		return 0;
+	*list = calloc(plan->peer_count + 1, sizeof(**list));
+	if (!*list)
+		return mk_error_errno(err, ENOMEM, "cannot list the border nodes");
+	into->borders = *list;
+	for (size_t i = 0; i < plan->peer_count; i++) {
+		const struct mk_overlay_peer *peer = &plan->peers[i];
+		const struct mk_node_object *node = mk_model_node(core->model, peer->node);
+
+		if (node && node->border)
+			(*list)[into->border_count++] = (struct mk_clusters_border){
+				.node = peer->node,
+				.ip = mk_cidr_nth(&peer->pod_cidr, 1),
+				.vtep_mac = peer->vtep_mac,
+			};
+	}
+	return 0;
+}
+
 int clusters_objects_compile(const struct mk_clusters_objects *objects,
 			     const struct mk_own_family *own, const struct probes_known *known,
 			     struct mk_clusters_rows *rows, struct mk_error *err)
@@ -314,6 +382,7 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 	};
 	struct ranges ranges = { 0 };
 	struct addresses addresses = { 0 };
+	cleanup_free struct mk_clusters_border *borders = NULL;
 	int ret;
 
 	memcpy(this_one.wireguard.key, own->node->devices.wg_public_key, MK_WG_KEY_BYTES);
@@ -321,6 +390,7 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 	*rows = (struct mk_clusters_rows){ 0 };
 	ret = list_ranges(own, &ranges, err);
 	ret = ret ?: list_addresses(core->model, &addresses, err);
+	ret = ret ?: list_borders(objects, own, &this_one, &borders, err);
 	this_one.others = ranges.of;
 	this_one.other_count = ranges.count;
 	this_one.node_addresses = addresses.of;

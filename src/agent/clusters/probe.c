@@ -297,24 +297,34 @@ static void set_mtu(struct mk_probes_peer *peer, const struct clusters_result *r
 	}
 }
 
+/* The last one has the border nodes of this cluster. */
+static struct mk_probes_peer peer_of(const struct clusters_result *result, size_t index)
+{
+	const struct mk_clusters_peer *of = &result->objects->peers[0][index];
+	bool own_way;
+
+	if (index == result->objects->count)
+		return (struct mk_probes_peer){ .name = PROBES_BORDERS };
+	own_way = !of->via || of->path == MK_CLUSTERS_PATH_DIRECT;
+	return (struct mk_probes_peer){ .name = of->name,
+					.via = own_way ? NULL : of->via,
+					.tries = !own_way && of->path };
+}
+
 /* The nodes of the first family that has some. */
 static void fill(struct mk_probes_peer *peers, const struct clusters_result *result,
 		 struct targets to)
 {
 	size_t next[MK_FAMILIES] = { 0 };
 
-	for (size_t i = 0; i < result->objects->count; i++) {
-		const struct mk_clusters_peer *of = &result->objects->peers[0][i];
-		bool own_way = !of->via || of->path == MK_CLUSTERS_PATH_DIRECT;
-
-		peers[i] = (struct mk_probes_peer){ .name = of->name,
-						    .via = own_way ? NULL : of->via,
-						    .nodes = to.ips,
-						    .tries = !own_way && of->path,
-						    .live = to.live,
-						    .keeps = to.keeps,
-						    .names = to.names };
-		set_mtu(&peers[i], result, i);
+	for (size_t i = 0; i <= result->objects->count; i++) {
+		peers[i] = peer_of(result, i);
+		peers[i].nodes = to.ips;
+		peers[i].live = to.live;
+		peers[i].keeps = to.keeps;
+		peers[i].names = to.names;
+		if (i < result->objects->count)
+			set_mtu(&peers[i], result, i);
 		for (size_t j = 0; j < MK_FAMILIES; j++) {
 			size_t had = peers[i].node_count;
 			struct targets into = { to.ips + had, to.live + had, to.keeps + had,
@@ -334,7 +344,7 @@ static void fill(struct mk_probes_peer *peers, const struct clusters_result *res
 int probes_set(struct clusters_probes **probes, const struct clusters_result *result,
 	       const char *node, struct mk_error *err)
 {
-	size_t room = 1, count = result->objects->count;
+	size_t room = 1, count = result->objects->count + 1;
 	cleanup_free struct mk_probes_peer *peers = calloc(count + 1, sizeof(*peers));
 	cleanup_free struct mk_ip *ips = NULL;
 	cleanup_free bool *live = NULL; /* and which ones keep flows */

@@ -10,13 +10,16 @@
 #include "datapath/clusters/tables.h"
 #include "probes/probes.h"
 
+/* The name under which border nodes of this cluster get probes. No ClusterPeer has it. */
+#define PROBES_BORDERS ""
+
 struct clusters_probes {
 	struct mk_probes *state; /* NULL: none yet */
 	int sockets[MK_FAMILIES]; /* -1: not open */
 };
 
-/* Let the nodes of all peers get probes: those of the first family in which nodes are known. @node:
- * the name of this one. */
+/* Let the nodes of all peers get probes: those of the first family in which nodes are known. Border
+ * nodes of this cluster get probes, too. @node: the name of this one. */
 mk_must_check int probes_set(struct clusters_probes **probes, const struct clusters_result *result,
 			     const char *node, struct mk_error *err);
 /* Read the answers of the last second, and send the next probes. A probe that cannot be sent is

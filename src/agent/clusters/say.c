@@ -187,6 +187,28 @@ static json_object *peer_json(const struct clusters_result *result, size_t peer)
 	return json;
 }
 
+/* The border node that carries this node's packets, in both families; NULL: none. */
+static const char *border_of(const struct clusters_result *result)
+{
+	const struct mk_clusters_rows *first = result->rows[0] ?: result->rows[1];
+
+	return first ? first->border : NULL;
+}
+
+/* The border nodes of this cluster, and the one that carries this node's packets. */
+static void add_borders(json_object *json, const struct clusters_result *result)
+{
+	json_object *borders = json_object_new_array();
+
+	for (size_t i = 0; i < result->objects->border_count; i++)
+		json_object_array_add(borders, json_object_new_string(result->objects->borders[i]));
+	if (result->objects->border_count)
+		json_object_object_add(json, "borders", json_object_get(borders));
+	if (border_of(result))
+		mk_json_add_text(json, "border", border_of(result));
+	json_object_put(borders);
+}
+
 static json_object *all_json(const struct clusters_result *result, const struct mk_config *config)
 {
 	json_object *json = json_object_new_object(), *peers = json_object_new_array();
@@ -195,6 +217,7 @@ static json_object *all_json(const struct clusters_result *result, const struct 
 	mk_json_add_text(json, "name", config->cluster_name);
 	json_object_object_add(json, "number",
 			       json_object_new_int64(mk_own_cluster_number(config)));
+	add_borders(json, result);
 	for (size_t i = 0; i < result->objects->count; i++)
 		json_object_array_add(peers, peer_json(result, i));
 	json_object_object_add(json, "peers", peers);
@@ -231,6 +254,20 @@ int clusters_unwrite(const char *state_dir, struct mk_error *err)
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
+/* Name the border nodes that do not answer this node. */
+static const char *put_borders(FILE *out, const struct clusters_result *result,
+			       const char *separator)
+{
+	const struct mk_probes_state state = probes_state(result->probes, PROBES_BORDERS);
+
+	if (!*state.silent)
+		return separator;
+	fprintf(out,
+		"%sborder nodes that do not answer this node: %s: start them, or remove their label networking.monokube.io/border",
+		separator, state.silent);
+	return "; ";
+}
+
 /* "peer 'a': reason; peer 'b': reason", empty: none; NULL: out of memory. */
 static char *reasons_text(const struct clusters_result *result)
 {
@@ -253,6 +290,7 @@ static char *reasons_text(const struct clusters_result *result)
 			reason);
 		separator = "; ";
 	}
+	(void)put_borders(stream, result, separator);
 	if (fclose(stream) != 0)
 		free(mk_steal_ptr(text));
 	return text;

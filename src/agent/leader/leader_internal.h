@@ -55,6 +55,7 @@ struct leader_term {
 	struct leader_waiting *waiting; /* ClusterPeers whose hub does not show their cluster */
 	size_t waiting_count;
 	uint64_t introduce_again_ms; /* one of them is deleted then; 0: there is none */
+	bool has_borders; /* only nodes with the border label are published */
 };
 
 struct mk_leader {

@@ -127,8 +127,26 @@ static json_object *wireguard_of(const struct mk_wg_public *wireguard)
 	return object;
 }
 
-static bool is_published(const struct mk_config *config, const struct mk_node_object *node)
+static void see_border(void *ctx, const struct mk_node_object *node)
 {
+	*(bool *)ctx |= node->border;
+}
+
+static bool has_borders(const struct mk_model *model)
+{
+	bool has = false;
+
+	mk_model_each_node(model, see_border, &has);
+	return has;
+}
+
+/* If there are border nodes, peers know no others. */
+static bool is_published(const struct mk_leader *leader, const struct mk_node_object *node)
+{
+	const struct mk_config *config = leader->config;
+
+	if (node && leader->term->has_borders && !node->border)
+		return false;
 	return node && address_of(config, node)->family != AF_UNSPEC &&
 	       (node->pod_cidrs[0].ip.family != AF_UNSPEC ||
 		node->pod_cidrs[1].ip.family != AF_UNSPEC);
@@ -141,7 +159,7 @@ static void publish_node(void *ctx, const struct mk_node_object *node)
 	json_object *spec, *addresses, *tree;
 	char name[2 * MK_OBJECT_NAME_SIZE], text[MK_IP_STRLEN];
 
-	if (!is_published(config, node))
+	if (!is_published(leader, node))
 		return;
 	snprintf(name, sizeof(name), "%s.%s", config->cluster_name, node->name);
 	tree = leader_published("PublishedNode", name, config->cluster_name);
@@ -163,6 +181,7 @@ void leader_publish_cluster(struct mk_leader *leader)
 {
 	if (!leader_has_work(leader))
 		return;
+	leader->term->has_borders = has_borders(leader->model);
 	if (leader->term->cluster_due)
 		publish_self(leader);
 	mk_model_each_node(leader->model, publish_node, leader);
@@ -493,7 +512,7 @@ static bool is_wanted(const struct mk_leader *leader, const struct mk_lead_objec
 	if (object->kind == MK_LEAD_OWN_NODES)
 		return strncmp(object->name, config->cluster_name, length) == 0 &&
 		       object->name[length] == '.' &&
-		       is_published(config,
+		       is_published(leader,
 				    mk_model_node(leader->model, object->name + length + 1));
 	HASH_ITER(hh, leader->term->exports, of, next)
 		if (has_part(&of->publication, object->name))
@@ -518,6 +537,7 @@ void leader_sweep(struct mk_leader *leader)
 {
 	if (!leader_exports_are_read(leader))
 		return;
+	leader->term->has_borders = has_borders(leader->model);
 	mk_lead_each(leader->lead, MK_LEAD_OWN_CLUSTERS, sweep, leader);
 	mk_lead_each(leader->lead, MK_LEAD_OWN_NODES, sweep, leader);
 	mk_lead_each(leader->lead, MK_LEAD_OWN_SERVICES, sweep, leader);

@@ -127,18 +127,20 @@ static void put_state(json_object *object, json_object *entry, bool is_usable)
 		mk_put_text(object, "state", is_usable ? "ok" : "no reason is known");
 }
 
-/* "direct", "hub", or "hub+direct": some nodes are reached directly. */
-static void put_path(json_object *object, json_object *entry)
+/* "direct", "hub", or "hub+direct": some nodes are reached directly. " by node2": that border node
+ * carries this node's packets. */
+static void put_path(json_object *object, json_object *entry, const char *border)
 {
 	uint64_t direct = number_of(entry, "direct"), nodes = number_of(entry, "nodes");
 	const char *via = text_of(entry, "via");
-	char both[128];
+	bool is_direct = !via || (direct && direct == nodes);
+	char path[448];
 
-	snprintf(both, sizeof(both), "%s+direct", via ? via : "");
-	mk_put_text(object, "path",
-		    !via || (direct && direct == nodes) ? "direct"
-		    : direct				? both
-							: via);
+	snprintf(path, sizeof(path), "%s%s%s%s", is_direct ? "direct" : via,
+		 !is_direct && direct ? "+direct" : "", border ? " by " : "", border ? border : "");
+	mk_put_text(object, "path", path);
+	if (border)
+		mk_put_text(object, "border", border);
 }
 
 static json_object *peer_json(const struct all *all, json_object *entry)
@@ -149,7 +151,7 @@ static json_object *peer_json(const struct all *all, json_object *entry)
 
 	mk_put_text(object, "name", text_of(entry, "name"));
 	mk_put_number(object, "number", number);
-	put_path(object, entry);
+	put_path(object, entry, text_of(all->of[0].view->peer_names, "border"));
 	mk_put_text(object, "encryption", text_of(entry, "encryption") ?: "None");
 	mk_put_number(object, "nodes", number_of(entry, "nodes"));
 	put_probes(object, entry);

@@ -134,6 +134,7 @@ struct mk_ip mk_peer_remote(const struct mk_view *view, const struct mk_mac *mac
 struct listing {
 	struct mk_peer_hop *hops;
 	size_t count;
+	__u32 own; /* this cluster's number: the row of a border node */
 };
 
 static struct mk_mac mac_of(unsigned int cluster, unsigned int hop)
@@ -157,7 +158,7 @@ static int see_hop(void *ctx, const void *key_, const void *value_, struct mk_er
 	struct mk_mac mac = mac_of(key->cluster, *hop); /* without MK_CLUSTER_EXTERNAL */
 	struct mk_peer_hop *bigger;
 
-	if (*hop & MK_CLUSTER_HOP_TRIAL)
+	if (*hop & MK_CLUSTER_HOP_TRIAL || key->cluster == listing->own)
 		return 0;
 	for (size_t i = 0; i < listing->count; i++)
 		if (memcmp(&listing->hops[i].mac, &mac, sizeof(mac)) == 0)
@@ -184,7 +185,7 @@ int mk_peer_hops(const struct mk_cli_peers *peers, struct mk_peer_hop **hops, si
 		 struct mk_error *err)
 {
 	const struct mk_view *view = peers->view;
-	struct listing listing = { .count = 0 };
+	struct listing listing = { .own = view->node.cluster_number };
 	int ret = mk_table_each(&peers->nodes, see_hop, &listing, err);
 
 	ret = ret ?: each_fdb(view, see_remote, &listing, err);

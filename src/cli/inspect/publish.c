@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/netlink/wireguard.h"
 #include "cli/inspect/peers.h"
-#include "cli/inspect/view.h"
+#include "cli/inspect/view_internal.h"
 #include "host/record.h"
 
 #define NAMESPACE "monokube-peers"
@@ -26,6 +26,7 @@ struct published_node {
 struct publishing {
 	const struct mk_views *views;
 	const char *cluster;
+	json_object *names; /* what the agent says of this cluster; NULL: nothing */
 	uint16_t port; /* of the overlay */
 	struct published_node *nodes;
 	size_t count;
@@ -57,11 +58,28 @@ static struct published_node *node_named(struct publishing *publishing, const ch
 	return &bigger[publishing->count++];
 }
 
+/* If there are border nodes, other clusters know no others. */
+static bool is_border(const struct publishing *publishing, const char *name)
+{
+	json_object *borders = NULL;
+
+	if (!json_object_object_get_ex(publishing->names, "borders", &borders))
+		return true;
+	for (size_t i = 0; i < json_object_array_length(borders); i++)
+		if (strcmp(json_object_get_string(json_object_array_get_idx(borders, i)), name) ==
+		    0)
+			return true;
+	return false;
+}
+
 static int add_node(struct publishing *publishing, const char *name, const char *wireguard,
 		    const struct mk_cidr *pod_cidr, const struct mk_ip *address)
 {
-	struct published_node *node = node_named(publishing, name, wireguard);
+	struct published_node *node;
 
+	if (!is_border(publishing, name))
+		return 0;
+	node = node_named(publishing, name, wireguard);
 	if (!node)
 		return -ENOMEM;
 	node->pod_cidrs[node->cidr_count++] = *pod_cidr;
@@ -129,7 +147,9 @@ static int add_others(struct publishing *publishing, const struct mk_view *view)
 	int ret = mk_cli_nodes_read(view, &nodes, &count, publishing->err);
 
 	for (size_t i = 0; ret == 0 && i < count; i++)
-		if (!nodes[i].name)
+		if (nodes[i].name && !is_border(publishing, nodes[i].name))
+			continue;
+		else if (!nodes[i].name)
 			leave_out(publishing, &nodes[i].pod_cidr, NULL, "its name is not known");
 		else if (nodes[i].underlay.family == AF_UNSPEC)
 			leave_out(publishing, &nodes[i].pod_cidr, nodes[i].name,
@@ -236,6 +256,7 @@ static int publish(const struct mk_views *views, const struct mk_cli_options *op
 		   struct mk_error *err)
 {
 	struct publishing publishing = { .views = views, .err = err };
+	cleanup_json json_object *names = NULL;
 	struct mk_record record;
 	int ret = mk_record_read(options->state_dir, &record, err);
 
@@ -246,7 +267,9 @@ static int publish(const struct mk_views *views, const struct mk_cli_options *op
 			err, ENOENT,
 			"this cluster has no name: set clusterName in the ConfigMap, and restart the agents");
 	publishing.cluster = record.cluster_name;
-	ret = publish_all(&publishing);
+	ret = peer_names_read(options->state_dir, &names, err);
+	publishing.names = names;
+	ret = ret ?: publish_all(&publishing);
 	free(publishing.nodes);
 	return ret;
 }

@@ -78,7 +78,7 @@ static const char *const remedies[MK_DROP_COUNT] = {
 	[MK_DROP_PEER_UNKNOWN] =
 		"`monokube peers` lists the known clusters: is the ClusterPeer there, and does its podCidr have the address?",
 	[MK_DROP_PEER_NO_NODE] =
-		"`monokube peers` shows the peer's nodes: apply its PublishedNodes, or name the peer by which it is reached (via); is interface mkpeer up?",
+		"`monokube peers` shows the peer's nodes: apply its PublishedNodes, or name the peer by which it is reached (via); is interface mkpeer up, and a node with the border label in the overlay?",
 	[MK_DROP_PEER_VERSION] = "the other cluster runs a newer monokube: update this one",
 	[MK_DROP_PEER_SOURCE] =
 		"only pods reach other clusters: hosts cannot. From another cluster: does its PublishedCluster have the right podCidr?",

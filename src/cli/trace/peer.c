@@ -3,6 +3,7 @@
 #include <net/if.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "cli/inspect/peers.h"
 #include "cli/print.h"
 #include "cli/trace/trace.h"
@@ -31,6 +32,35 @@ static struct mk_addr home_of(const struct mk_cluster *row, const struct mk_addr
 
 /* ---- to another cluster ---------------------------------------------------------------------- */
 
+/* The packet goes as it is to a border node, by the overlay. */
+static void tell_border(struct mk_trace_story *story, const struct mk_mac *mac)
+{
+	cleanup_free struct mk_cli_node *nodes = NULL;
+	const struct mk_cli_node *node = NULL;
+	char remote[MK_IP_STRLEN] = "?";
+	const char *fault, *name;
+	size_t count = 0;
+
+	if (mk_cli_nodes_read(story->view, &nodes, &count, NULL) < 0)
+		count = 0;
+	for (size_t i = 0; i < count; i++)
+		if (memcmp(nodes[i].vtep_mac, mac, sizeof(*mac)) == 0)
+			node = &nodes[i];
+	fault = node ? mk_cli_node_fault(node) : "no such node";
+	name = node && node->name ? node->name : "its name is not known";
+	if (node && node->underlay.family)
+		mk_ip_format(&node->underlay, remote);
+	story->outcome = fault ? "dropped" : "forwarded";
+	if (fault)
+		trace_step(story, "overlay", NULL,
+			   "%s: the packet is lost. The agent repairs that while it runs", fault);
+	else
+		trace_step(
+			story, "overlay", "fdb",
+			"leaves in VXLAN to %s, by border node %s; there, `monokube trace` shows the rest",
+			remote, name);
+}
+
 void trace_tell_peer(struct mk_trace_story *story, const struct mk_tuple *tuple,
 		     const struct mk_trace_frame *frame)
 {
@@ -54,6 +84,10 @@ void trace_tell_peer(struct mk_trace_story *story, const struct mk_tuple *tuple,
 		   mk_cli_endpoint(&tuple->daddr, 0, at), mk_cli_endpoint(&address, 0, home),
 		   mk_peer_name(view, number, name), row.via == number ? "" : ", reached through ",
 		   row.via == number ? "" : mk_peer_name(view, row.via, via));
+	if (frame->byte[0] != MK_CLUSTER_MAC_LOCAL) {
+		tell_border(story, &mac);
+		return;
+	}
 	story->outcome = node.family == AF_UNSPEC ? "dropped" : "forwarded";
 	if (node.family == AF_UNSPEC)
 		trace_step(

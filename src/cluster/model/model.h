@@ -55,6 +55,7 @@ struct mk_node_object {
 	char *zone; /* topology.kubernetes.io/zone, NULL: none */
 	bool ready; /* for information: NotReady changes nothing */
 	bool control_plane; /* node-role.kubernetes.io/control-plane label */
+	bool border; /* networking.monokube.io/border: "true" */
 	bool leaving; /* being deleted, or about to be by the cluster autoscaler */
 	struct mk_wg_public wireguard; /* MK_WIREGUARD_ANNOTATION */
 	char *passed_over; /* unusable addresses, with reasons; NULL: none */

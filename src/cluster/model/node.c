@@ -6,6 +6,7 @@
 
 #define LABEL_ZONE	    "topology.kubernetes.io/zone"
 #define LABEL_CONTROL_PLANE "node-role.kubernetes.io/control-plane"
+#define LABEL_BORDER	    "networking.monokube.io/border"
 #define TAINT_TO_BE_DELETED "ToBeDeletedByClusterAutoscaler"
 
 static int take_pod_cidr(struct mk_node_object *node, const struct mk_json *at,
@@ -111,6 +112,10 @@ static int decode_labels(struct mk_node_object *node, const struct mk_json *tree
 	if (ret < 0)
 		return ret;
 	node->control_plane = text;
+	ret = tree_label(tree, LABEL_BORDER, &text, err);
+	if (ret < 0)
+		return ret;
+	node->border = text && strcmp(text, "true") == 0;
 	ret = tree_label(tree, LABEL_ZONE, &text, err);
 	if (ret < 0 || !text || !*text)
 		return ret;

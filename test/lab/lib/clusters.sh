@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # test/lab/lib/clusters.sh - several labs, each a cluster with the same pod ranges, that are peers by
-# objects written by hand. CLUSTERS has their names. They have two nodes, the hub as many as HUB_NODES has.
+# objects written by hand. CLUSTERS has their names. They have the nodes
+# of NODES, two without it, and the hub those of HUB_NODES.
 
 BASE=${MK_LAB/t-clusters/cl} # names of labs are short
 # shellcheck disable=SC2034 # read by t_clusters.sh
@@ -25,7 +26,7 @@ of()
 	"$@"
 }
 
-nodes_of() { if [[ $1 == hub ]]; then echo "${HUB_NODES:-node1}"; else echo node1 node2; fi; }
+nodes_of() { if [[ $1 == hub ]]; then echo "${HUB_NODES:-node1}"; else echo "${NODES:-node1 node2}"; fi; }
 
 explain()
 {
@@ -215,6 +216,16 @@ sever_hub()
 		}
 	END
 }
+# cut_inside CLUSTER NODE: the node gets no packet of the underlay any more
+cut_inside()
+{
+	of "$1" on "$2" nft -f - <<-END
+		table netdev cut {
+			chain in { type filter hook ingress device eth0 priority -500; policy drop; }
+		}
+	END
+}
+mend_inside() { of "$1" on "$2" nft delete table netdev cut; }
 mend() { ip netns exec "$BASE-west.wan" nft delete table inet cut; }
 
 # dropped CLUSTER NODE REASON
