@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/clusters/clusters_internal.h - shared by clusters.c, which decides about peers, nodes.c,
- * which computes the rows of their nodes, and borders.c, which chooses a border node. */
+ * which computes the rows of their nodes, tunnels.c, which computes how these are reached, and
+ * borders.c, which chooses a border node. */
 #ifndef MK_CLUSTERS_CLUSTERS_INTERNAL_H
 #define MK_CLUSTERS_CLUSTERS_INTERNAL_H
 
