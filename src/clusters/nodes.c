@@ -170,14 +170,14 @@ static uint32_t hash_of(const char *text)
 
 static int choose(struct nodes *nodes, struct clusters_peer *at, size_t *place)
 {
-	const char *no_wireguard = nodes->work->own->no_wireguard;
+	const struct mk_clusters_own *own = nodes->work->own;
 	size_t left_out = 0;
 	const char *name = "", *why = "";
 
-	if (at->peer->encrypts && no_wireguard) {
+	if (at->peer->encrypts && own->no_wireguard && !own->by_border) {
 		*place += at->node_count;
 		at->state->cannot_encrypt = true;
-		return clusters_say(&at->note, "encryption: WireGuard, but %s", no_wireguard);
+		return clusters_say(&at->note, "encryption: WireGuard, but %s", own->no_wireguard);
 	}
 	for (size_t i = 0; i < at->node_count; i++, ++*place) {
 		const struct mk_clusters_node *node = at->hops[i].node;

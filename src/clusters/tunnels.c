@@ -7,6 +7,13 @@
 
 /* ---- WireGuard ------------------------------------------------------------------------------- */
 
+/* A node without WireGuard has none, and no FDB entries of peers that encrypt. Its border node
+ * carries its packets to them. */
+static bool has_tunnels(const struct clusters_work *work, const struct clusters_peer *at)
+{
+	return at->peer->encrypts && !work->own->no_wireguard;
+}
+
 static void add_tunnels(struct mk_clusters_rows *rows, const struct clusters_peer *at)
 {
 	for (size_t i = 0; i < at->state->nodes_used; i++) {
@@ -28,7 +35,7 @@ int clusters_add_tunnels(struct clusters_work *work)
 	if (!rows->tunnels)
 		return -ENOMEM;
 	for (size_t i = 0; i < work->count; i++)
-		if (work->peers[i].state->number && work->peers[i].peer->encrypts)
+		if (work->peers[i].state->number && has_tunnels(work, &work->peers[i]))
 			add_tunnels(rows, &work->peers[i]);
 	qsort(rows->tunnels, rows->tunnel_count, sizeof(*rows->tunnels), mk_wg_peer_compare);
 	return 0;
@@ -68,9 +75,13 @@ static size_t fdb_count(const struct clusters_peer *at)
 }
 
 /* The entries by which @to gets packets to @at: itself, or its hub. */
-static void add_entries(struct mk_clusters_rows *rows, const struct clusters_peer *at,
+static void add_entries(const struct clusters_work *work, const struct clusters_peer *at,
 			const struct clusters_peer *to)
 {
+	struct mk_clusters_rows *rows = work->rows;
+
+	if (to->peer->encrypts && !has_tunnels(work, to))
+		return;
 	for (size_t i = 0; i < to->state->nodes_used; i++)
 		rows->fdb[rows->fdb_count++] = (struct mk_clusters_fdb){
 			.mac = dest_mac(at->state->number, to->hops[i].hop),
@@ -94,9 +105,9 @@ int clusters_add_fdb(struct clusters_work *work)
 		const struct clusters_peer *at = &work->peers[i];
 
 		if (at->state->has_view && clusters_is_by_hub(at))
-			add_entries(rows, at, at->carrier);
+			add_entries(work, at, at->carrier);
 		if (at->state->has_view && clusters_goes_direct(at))
-			add_entries(rows, at, at);
+			add_entries(work, at, at);
 	}
 	qsort(rows->fdb, rows->fdb_count, sizeof(*rows->fdb), compare_macs);
 	return 0;

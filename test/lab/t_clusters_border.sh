@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # test/lab/t_clusters_border.sh - two clusters with equal pod ranges, three nodes each. Only node2 and node3 reach the
-# other cluster's nodes: no packet of node1 passes the router between the networks. They are border nodes.
+# other cluster's nodes: no packet of node1 passes the router between the networks. They are border nodes. The same
+# is true of node2 of a hub, by which they reach each other later.
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
@@ -9,12 +10,12 @@ set -euo pipefail
 . "$HERE/lib/load.sh"
 
 # shellcheck disable=SC2034 # read by clusters.sh
-CLUSTERS=(west east) NODES="node1 node2 node3"
+CLUSTERS=(west east hub) NODES="node1 node2 node3" HUB_NODES="node1 node2"
 # shellcheck source=test/lab/lib/clusters.sh
 . "$HERE/lib/clusters.sh"
 
 # Views of the other cluster's pods a of node1 and b of node2
-A=$(in_family 240.1.1.2) B=$(in_family 240.1.2.2)
+A=$(in_family 240.1.1.2) B=$(in_family 240.1.2.2) HUB_A=$(in_family 240.3.1.2)
 
 # ---- labels
 
@@ -70,9 +71,11 @@ load_between()
 
 # ---- rows
 
+cut_off_inner_nodes() { cut_off "{$(in_family 192.168.101.11), $(in_family 192.168.102.11), $(in_family 192.168.103.11)}"; }
+
 inner_nodes_reach_nothing()
 {
-	cut_off "{$(in_family 192.168.101.11), $(in_family 192.168.102.11)}"
+	cut_off_inner_nodes
 	publish_both node1 node2 node3
 	peer west east 240.1.0.0/16 Pods
 	peer east west 240.1.0.0/16 Pods
@@ -192,6 +195,60 @@ tools_name_border_nodes()
 	of west on node1 "$MK_BIN" check
 }
 
+# toward_each_other [MORE]: of the ClusterPeers of west and east
+toward_each_other()
+{
+	peer west east 240.1.0.0/16 Pods "$@"
+	peer east west 240.1.0.0/16 Pods "$@"
+}
+
+all_by_hub()
+{
+	local node
+	for node in node1 node2 node3; do
+		expect_match "path of west $node" "^hub" "$(of west on "$node" "$MK_BIN" peers east -o json | jq -r '.[0].path')" || return 1
+		expect_match "path of east $node" "^hub" "$(of east on "$node" "$MK_BIN" peers west -o json | jq -r '.[0].path')" || return 1
+	done
+}
+
+# The hub's node2 carries the packets of its node1, and those between the branches.
+hub_has_a_border_node()
+{
+	local cluster number=0
+	load_between
+	border hub node2 true
+	wait_for 10 publishes hub node2
+	for cluster in west east; do
+		number=$((number + 1))
+		published hub "$cluster"
+		published "$cluster" hub
+		peer "$cluster" hub 240.3.0.0/16 Pods
+		peer hub "$cluster" "240.$number.0.0/16" Pods "relay: true"
+	done
+	toward_each_other "via: hub"
+	for cluster in west east; do
+		wait_for 20 probes_show "$cluster" node1 hub "false 1/1"
+	done
+	wait_for 10 all_by_hub
+	sever site1 site2
+	all_ways
+	answers hub a "$A" "$HUB_A"
+	answers west a "$HUB_A" "$A"
+	wait_for 10 carried_by hub node1 node2
+	nothing_broke
+}
+
+hub_is_left()
+{
+	load_between
+	mend
+	cut_off_inner_nodes
+	toward_each_other
+	wait_for 20 all_answer 2/2
+	all_ways
+	nothing_broke
+}
+
 # All nodes that remain get the label first, and know the other cluster's nodes. Then no label is needed.
 labels_go()
 {
@@ -227,5 +284,7 @@ check "a border node is away, and its packets go by the other one" border_node_d
 check "agents are dead, and traffic goes on" agents_are_dead
 check "access is checked at the pod's node" access_is_for_the_pods_node
 check "tools name border nodes" tools_name_border_nodes
+check "a hub with a border node carries the packets of both under load" hub_has_a_border_node
+check "they leave the hub under load" hub_is_left
 check "all labels go under load" labels_go
 finish

@@ -1232,6 +1232,23 @@ START_TEST(test_border_unknown)
 }
 END_TEST
 
+/* The border node encrypts. This node needs no WireGuard: it opens no tunnel, and sends nothing. */
+START_TEST(test_border_encrypts)
+{
+	start_borders(1);
+	own.no_wireguard = "the kernel of this node has no WireGuard";
+	peers[0].encrypts = true;
+	add_key(&nodes[0], 8);
+	compile();
+	check_reason(0, NULL);
+	ck_assert(rows.states[0].is_usable && !rows.states[0].cannot_encrypt);
+	ck_assert_uint_eq(rows.target_count, 2);
+	ck_assert_uint_eq(rows.fdb_count, 0);
+	check_tunnels("");
+	ck_assert_uint_eq(rows.carriers[0].number, 9 | MK_CLUSTER_CARRIER_ENCRYPTED);
+}
+END_TEST
+
 UNIT_SUITE("clusters")
 {
 	TCase *tcase = unit_case(suite, "numbers", setup, teardown);
@@ -1286,4 +1303,5 @@ UNIT_SUITE("clusters")
 	tcase_add_test(tcase, test_border_shares);
 	tcase_add_test(tcase, test_border_live);
 	tcase_add_test(tcase, test_border_unknown);
+	tcase_add_test(tcase, test_border_encrypts);
 }

@@ -89,9 +89,10 @@ mk_must_check int mk_node_clusters_audit(struct mk_node_clusters *clusters, stru
 mk_must_check int mk_node_clusters_probe(struct mk_node_clusters *clusters, struct mk_error *err);
 /* Should the next ones follow after half a second? */
 bool mk_node_clusters_hurry(const struct mk_node_clusters *clusters);
-/* Returns the state of a peer that probes have found. Zeros: nothing is known. */
-/* Does WireGuard of a node of cluster @number answer, or has none of its nodes a key? */
+/* Does WireGuard of a node of cluster @number answer? Also true if none of its nodes has a key, or
+ * a border node carries this node's packets. */
 bool mk_node_clusters_answers(const struct mk_node_clusters *clusters, uint32_t number);
+/* Returns the state of a peer that probes have found. Zeros: nothing is known. */
 struct mk_probes_state mk_node_clusters_probed(const struct mk_node_clusters *clusters,
 					       const char *peer);
 

@@ -88,6 +88,14 @@ const char *clusters_reason(const struct clusters_result *result, size_t family,
 	return state->reason;
 }
 
+/* The border node that carries this node's packets, in both families; NULL: none. */
+static const char *border_of(const struct clusters_result *result)
+{
+	const struct mk_clusters_rows *first = result->rows[0] ?: result->rows[1];
+
+	return first ? first->border : NULL;
+}
+
 #define PROBES_REASON 768
 
 /* Why a peer is down that is reached encrypted. */
@@ -118,7 +126,7 @@ static const char *probes_reason(const struct clusters_result *result, size_t pe
 
 	if (!state.is_down && !*state.silent && !state.mtu_bytes)
 		return NULL;
-	if (state.is_down && object->encrypts && !object->via) {
+	if (state.is_down && object->encrypts && !object->via && !border_of(result)) {
 		put_encrypted_reason(result, peer, buf);
 		return buf;
 	}
@@ -185,14 +193,6 @@ static json_object *peer_json(const struct clusters_result *result, size_t peer)
 	}
 	json_object_object_add(json, "reasons", reasons);
 	return json;
-}
-
-/* The border node that carries this node's packets, in both families; NULL: none. */
-static const char *border_of(const struct clusters_result *result)
-{
-	const struct mk_clusters_rows *first = result->rows[0] ?: result->rows[1];
-
-	return first ? first->border : NULL;
 }
 
 /* The border nodes of this cluster, and the one that carries this node's packets. */
