@@ -140,6 +140,9 @@ static int take_of_peer(struct mk_cli_options *options, const struct mk_cli_flag
 	case MK_CLI_HUB:
 		options->relay = 1;
 		return 0;
+	case MK_CLI_INBOX:
+		options->inbox = 1;
+		return 0;
 	case MK_CLI_DRY_RUN:
 		options->dry_run = 1;
 	}

@@ -71,6 +71,7 @@ enum mk_cli_flag {
 	MK_CLI_HUB = 1 << 27,
 	MK_CLI_TIMEOUT = 1 << 28,
 	MK_CLI_DRY_RUN = 1 << 29,
+	MK_CLI_INBOX = 1 << 30,
 };
 
 #define MK_CLI_WORDS	 8
@@ -127,7 +128,7 @@ struct mk_cli_options {
 	const char *cluster, *access, *accept; /* NULL: not given */
 	const char *servers[MK_CLI_SERVERS];
 	size_t server_count;
-	int relay; /* --relay */
+	int relay, inbox; /* --relay, --inbox */
 	const char *kubeconfig; /* NULL: not given */
 	unsigned int timeout; /* s */
 	int dry_run; /* --dry-run */

@@ -57,15 +57,16 @@ const struct mk_cli_command mk_cli_commands[] = {
 	  "list the other clusters that this one knows: pod ranges, views, path, packets; exit status 1 if one is not usable" },
 	{ "peer publish", mk_cli_peer_publish, "", 0, 0, MK_CLI_STATE_DIR,
 	  "print this cluster and its nodes as objects for another cluster: monokube peer publish | kubectl --context OTHER apply -f -" },
-	{ "peer invite", mk_cli_peer_invite, "NAME", 1, 1, MK_CLI_CLUSTER | MK_CLI_STATE_DIR,
+	{ "peer invite", mk_cli_peer_invite, "NAME", 1, 1,
+	  MK_CLI_CLUSTER | MK_CLI_INBOX | MK_CLI_STATE_DIR,
 	  "print what lets cluster NAME read what this cluster publishes: monokube peer invite NAME | kubectl apply -f -" },
 	{ "peer ticket", mk_cli_peer_ticket, "", 0, 0,
 	  MK_CLI_SERVER | MK_CLI_CLUSTER | MK_CLI_ACCESS | MK_CLI_RELAY | MK_CLI_ACCEPT |
 		  MK_CLI_STATE_DIR,
 	  "read the Secret of an invitation from standard input, and print the objects for the invited cluster, with the token: kubectl -n monokube-peers get secret invite-NAME -o json | monokube peer ticket --server URL" },
 	{ "peer join", mk_cli_peer_join, "CONTEXT CONTEXT", 2, 2,
-	  MK_CLI_KUBECONFIG | MK_CLI_SERVER_OF | MK_CLI_ACCESS | MK_CLI_HUB | MK_CLI_TIMEOUT |
-		  MK_CLI_DRY_RUN,
+	  MK_CLI_KUBECONFIG | MK_CLI_SERVER_OF | MK_CLI_ACCESS | MK_CLI_HUB | MK_CLI_INBOX |
+		  MK_CLI_TIMEOUT | MK_CLI_DRY_RUN,
 	  "let two clusters, named by contexts of the kubeconfig, read what the other one publishes; a second time it changes only what differs" },
 	{ "peer rotate", mk_cli_peer_rotate, "CONTEXT CONTEXT", 2, 2,
 	  MK_CLI_KUBECONFIG | MK_CLI_TIMEOUT,
@@ -148,6 +149,8 @@ const struct mk_cli_flag_text mk_cli_flags[] = {
 	  "where the other cluster reaches the API server of CONTEXT; default: as the kubeconfig, or as before; several are tried in turn" },
 	{ MK_CLI_HUB, "--relay", "",
 	  "the first cluster is a hub: it carries packets between the second one and its other ones, and introduces these" },
+	{ MK_CLI_INBOX, "--inbox", "",
+	  "the API server of the invited cluster (of join: the second one) cannot be reached: that cluster writes what it publishes into a namespace of the other one" },
 	{ MK_CLI_TIMEOUT, "--timeout", "S", "wait at most S seconds for a token; default 30" },
 	{ MK_CLI_DRY_RUN, "--dry-run", "", "print what would be done; change nothing" },
 	{ MK_CLI_STATE_DIR, "--state-dir", "DIR",

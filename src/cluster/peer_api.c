@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The connection to a peer's API server: its Secret, one HTTP client, and three reflectors. */
+/* The connection to a peer's API server: its Secret, one HTTP client, three reflectors, and three
+ * more of the inbox that is written there. */
 #include "cluster/peer_api.h"
 
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include "cluster/api/backoff.h"
 #include "cluster/api/credentials.h"
 #include "cluster/api/exchange.h"
+#include "cluster/inbox.h"
 #include "cluster/lead_internal.h"
 
 #define SECRET_MS	300000 /* read it again, in case that nothing else says that it changed */
@@ -24,9 +26,18 @@
 #define SILENCE_MS	10000
 #define SECRET_BYTES	(2 * 1024 * 1024)
 
-#define PUBLISHED "/apis/networking.monokube.io/v1alpha1/namespaces/monokube-published/"
+#define GROUP "/apis/networking.monokube.io/v1alpha1/namespaces/"
+/* Kinds of what is read, and of what is written behind them. */
+#define ALL_KINDS (2 * MK_PEER_API_KINDS)
 #define ITS_REMEDY \
 	"the token needs Role monokube-peer-reader there: apply multicluster.yaml and the RoleBinding at the peer"
+
+#define INBOX_REMEDY                                                                                \
+	"the agents lack the namespace of the inbox, or its roles: apply here what `monokube peer " \
+	"invite NAME --inbox` prints for this peer"
+#define WRITE_REMEDY                                                                             \
+	"the token needs ClusterRole monokube-inbox-writer in the inbox of this cluster there: " \
+	"apply multicluster.yaml and what `monokube peer invite NAME --inbox` prints at the peer"
 
 /* What is known of the server by the requests for one kind. */
 struct health {
@@ -38,7 +49,9 @@ struct health {
 
 struct mk_peer_api {
 	struct mk_lead *lead;
-	char *peer, *secret;
+	char *peer, *secret; /* secret NULL: the own server is read, as server_name says */
+	char read_namespace[96], inbox_namespace[96]; /* the latter "": nothing is written */
+	char server_name[160];
 	struct mk_peer_api_listener listener;
 	uv_timer_t timer, rotation;
 	struct mk_exchange *reading; /* of the Secret */
@@ -51,11 +64,12 @@ struct mk_peer_api {
 	uint64_t since_ms; /* it is in use */
 	struct mk_backoff backoff; /* between servers */
 	struct mk_http *http; /* NULL: no Secret that can be used */
-	struct mk_resource resources[MK_PEER_API_KINDS];
-	char names[MK_PEER_API_KINDS][96];
-	struct mk_reflector *reflectors[MK_PEER_API_KINDS];
-	struct health health[MK_PEER_API_KINDS];
-	bool was_connected;
+	struct mk_resource resources[ALL_KINDS];
+	char names[ALL_KINDS][160], paths[ALL_KINDS][192];
+	struct mk_reflector *reflectors[ALL_KINDS];
+	struct health health[ALL_KINDS];
+	struct inbox *inbox; /* NULL: nothing is written, or nothing can be */
+	bool was_connected, withdraws;
 };
 
 static void read_secret(uv_timer_t *timer);
@@ -66,7 +80,7 @@ static const struct health *worst(const struct mk_peer_api *api)
 {
 	const struct health *found = &api->of_secret;
 
-	for (size_t kind = 0; kind < MK_PEER_API_KINDS; kind++)
+	for (size_t kind = 0; kind < ALL_KINDS; kind++)
 		if (api->http && api->health[kind].reason > found->reason)
 			found = &api->health[kind];
 	return found;
@@ -78,7 +92,7 @@ struct mk_peer_api_state mk_peer_api_state(const struct mk_peer_api *api)
 	struct mk_peer_api_state state = { health->reason, health->message, 0 };
 	struct mk_reflector_stats stats;
 
-	for (size_t kind = 0; api->was_connected && kind < MK_PEER_API_KINDS; kind++) {
+	for (size_t kind = 0; api->was_connected && kind < ALL_KINDS; kind++) {
 		if (!api->reflectors[kind])
 			continue;
 		mk_reflector_stats(api->reflectors[kind], &stats);
@@ -106,7 +120,7 @@ __attribute__((format(printf, 4, 5))) static void set_health(struct mk_peer_api 
 	for (char *at = health->message; *at; at++)
 		if ((unsigned char)*at < ' ' || *at == 0x7f)
 			*at = ' ';
-	if (worst(api)->reason != before)
+	if (worst(api)->reason != before && !api->withdraws)
 		api->listener.state(api->listener.ctx);
 }
 
@@ -117,7 +131,7 @@ static void read_secret_after(struct mk_peer_api *api, uint64_t wait_ms)
 	uint64_t now_ms = uv_now(api->lead->kube->loop);
 	uint64_t soonest_ms = api->read_ms ? api->read_ms + SECRET_AGAIN_MS : 0;
 
-	if (api->reading)
+	if (api->reading || !api->secret)
 		return;
 	if (now_ms + wait_ms < soonest_ms)
 		wait_ms = soonest_ms - now_ms;
@@ -127,11 +141,13 @@ static void read_secret_after(struct mk_peer_api *api, uint64_t wait_ms)
 
 static void hang_up(struct mk_peer_api *api)
 {
-	for (size_t kind = 0; kind < MK_PEER_API_KINDS; kind++)
+	for (size_t kind = 0; kind < ALL_KINDS; kind++)
 		mk_reflector_stop(mk_steal_ptr(api->reflectors[kind]));
 	uv_timer_stop(&api->rotation);
-	if (api->http)
-		mk_http_free(mk_steal_ptr(api->http));
+	inbox_free(mk_steal_ptr(api->inbox));
+	if (api->http && api->secret)
+		mk_http_free(api->http);
+	api->http = NULL;
 }
 
 static void disconnect(struct mk_peer_api *api)
@@ -148,6 +164,12 @@ static void disconnect(struct mk_peer_api *api)
 
 static int connect_to(struct mk_peer_api *api, struct mk_error *err);
 
+static void begin_again(struct mk_peer_api *api)
+{
+	if (!api->withdraws)
+		api->listener.begins(api->listener.ctx);
+}
+
 static void use_secret(struct mk_peer_api *api, json_object *secret)
 {
 	char version[sizeof(api->version)];
@@ -159,7 +181,7 @@ static void use_secret(struct mk_peer_api *api, json_object *secret)
 	if (strcmp(version, api->version) == 0)
 		return;
 	disconnect(api);
-	api->listener.begins(api->listener.ctx);
+	begin_again(api);
 	ret = mk_credentials_from_secret(secret, &api->credentials, &api->servers, &err);
 	ret = ret ?: connect_to(api, &err);
 	if (ret == 0) {
@@ -182,7 +204,7 @@ static void lack_secret(struct mk_peer_api *api, const struct mk_answer *answer)
 {
 	if (answer->status == 404) {
 		disconnect(api);
-		api->listener.begins(api->listener.ctx);
+		begin_again(api);
 		set_health(api, &api->of_secret, MK_PEER_API_UNAUTHORIZED,
 			   "there is no Secret " MK_PEERS_NAMESPACE
 			   "/%s: create it, or remove spec.secretName; copies stay",
@@ -242,7 +264,7 @@ void mk_peer_api_refresh(struct mk_peer_api *api)
 
 static bool serves(const struct mk_peer_api *api)
 {
-	for (size_t kind = 0; kind < MK_PEER_API_KINDS; kind++)
+	for (size_t kind = 0; kind < ALL_KINDS; kind++)
 		if (api->health[kind].answered && !api->health[kind].failing_since_ms)
 			return true;
 	return false;
@@ -258,7 +280,7 @@ static void next_server(uv_timer_t *timer)
 	if (serves(api))
 		return;
 	hang_up(api);
-	api->listener.begins(api->listener.ctx);
+	begin_again(api);
 	api->server = (api->server + 1) % api->servers.count;
 	ret = mk_credentials_use(&api->credentials, api->servers.of[api->server], &err);
 	ret = ret ?: connect_to(api, &err);
@@ -268,7 +290,7 @@ static void next_server(uv_timer_t *timer)
 
 static void rotate(struct mk_peer_api *api)
 {
-	if (api->servers.count == 1 || uv_is_active((uv_handle_t *)&api->rotation))
+	if (api->servers.count <= 1 || uv_is_active((uv_handle_t *)&api->rotation))
 		return;
 	if (uv_now(api->lead->kube->loop) - api->since_ms > ROTATE_MAX_MS)
 		mk_backoff_reset(&api->backoff);
@@ -276,10 +298,24 @@ static void rotate(struct mk_peer_api *api)
 		       mk_backoff_next(&api->backoff, 0, mk_backoff_random()), 0);
 }
 
-static enum mk_peer_api_kind kind_of(const struct mk_peer_api *api,
-				     const struct mk_resource *resource)
+static size_t index_of(const struct mk_peer_api *api, const struct mk_resource *resource)
 {
-	return (enum mk_peer_api_kind)(resource - api->resources);
+	return (size_t)(resource - api->resources);
+}
+
+static bool is_of_inbox(size_t index)
+{
+	return index >= MK_PEER_API_KINDS;
+}
+
+static enum mk_peer_api_kind kind_at(size_t index)
+{
+	return (enum mk_peer_api_kind)(index % MK_PEER_API_KINDS);
+}
+
+static const char *server_of(const struct mk_peer_api *api)
+{
+	return api->secret ? api->credentials.server : api->server_name;
 }
 
 static void answers(struct mk_peer_api *api, struct health *health)
@@ -287,7 +323,7 @@ static void answers(struct mk_peer_api *api, struct health *health)
 	health->failing_since_ms = 0;
 	health->answered = true;
 	api->was_connected = true;
-	set_health(api, health, MK_PEER_API_CONNECTED, "%s is read", api->credentials.server);
+	set_health(api, health, MK_PEER_API_CONNECTED, "%s is read", server_of(api));
 }
 
 static void does_not_answer(struct mk_peer_api *api, struct health *health, const char *text)
@@ -296,7 +332,12 @@ static void does_not_answer(struct mk_peer_api *api, struct health *health, cons
 
 	rotate(api);
 	health->failing_since_ms = health->failing_since_ms ?: now_ms;
-	if (!api->was_connected || now_ms - health->failing_since_ms >= UNREACHABLE_MS)
+	if (api->was_connected && now_ms - health->failing_since_ms < UNREACHABLE_MS)
+		return;
+	if (!api->secret)
+		set_health(api, health, MK_PEER_API_UNREACHABLE,
+			   "%s: %s; copies stay; it tries again", server_of(api), text);
+	else
 		set_health(
 			api, health, MK_PEER_API_UNREACHABLE,
 			"%s: %s; copies stay; it tries again: check data.servers of Secret " MK_PEERS_NAMESPACE
@@ -314,8 +355,8 @@ static void on_failure(struct mk_peer_api *api, struct health *health,
 	} else if (result->status == 401 || result->status == 403) {
 		read_secret_after(api, 0);
 		set_health(api, health, MK_PEER_API_UNAUTHORIZED, "%s: %.200s; copies stay; %s",
-			   api->credentials.server, text,
-			   result->status == 403 ? ITS_REMEDY
+			   server_of(api), text,
+			   result->status == 403 ? api->resources[health - api->health].remedy
 						 : "write a valid token into the Secret");
 	} else if (result->status == 404) {
 		answers(api, health);
@@ -328,7 +369,7 @@ static void on_answered(void *ctx, const struct mk_resource *resource,
 			const struct mk_http_result *result, const char *text)
 {
 	struct mk_peer_api *api = ctx;
-	struct health *health = &api->health[kind_of(api, resource)];
+	struct health *health = &api->health[index_of(api, resource)];
 
 	if (result)
 		on_failure(api, health, result, text);
@@ -338,32 +379,37 @@ static void on_answered(void *ctx, const struct mk_resource *resource,
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
+static void see(struct mk_peer_api *api, size_t index, const char *name, json_object *tree)
+{
+	if (!is_of_inbox(index))
+		api->listener.object(api->listener.ctx, kind_at(index), name, tree);
+	else if (inbox_see(api->inbox, kind_at(index), name, tree) && !api->withdraws)
+		api->listener.inbox(api->listener.ctx, false);
+}
+
 static int apply(void *ctx, const struct mk_resource *resource, json_object *tree,
 		 struct mk_error *err)
 {
-	struct mk_peer_api *api = ctx;
-
 	(void)err;
-	api->listener.object(api->listener.ctx, kind_of(api, resource),
-			     mk_json_metadata(tree, "name"), tree);
+	see(ctx, index_of(ctx, resource), mk_json_metadata(tree, "name"), tree);
 	return 0;
 }
 
 static void remove_object(void *ctx, const struct mk_resource *resource, const char *namespace_,
 			  const char *name)
 {
-	struct mk_peer_api *api = ctx;
-
 	(void)namespace_;
-	api->listener.object(api->listener.ctx, kind_of(api, resource), name, NULL);
+	see(ctx, index_of(ctx, resource), name, NULL);
 }
 
 static void on_listed(void *ctx, const struct mk_resource *resource)
 {
 	struct mk_peer_api *api = ctx;
+	size_t index = index_of(api, resource);
 
-	answers(api, &api->health[kind_of(api, resource)]);
-	api->listener.listed(api->listener.ctx, kind_of(api, resource));
+	answers(api, &api->health[index]);
+	if (!is_of_inbox(index))
+		api->listener.listed(api->listener.ctx, kind_at(index));
 }
 
 /* A kind that the server lacks stays unread. */
@@ -375,34 +421,41 @@ static void on_absent(void *ctx, const struct mk_resource *resource)
 
 /* ---- to connect ------------------------------------------------------------------------------ */
 
-static void describe(struct mk_peer_api *api)
+/* Describe what is followed as number @index. */
+static void describe_one(struct mk_peer_api *api, size_t index)
 {
+	static const char *const kinds[] = { [MK_PEER_API_CLUSTERS] = "PublishedCluster",
+					     [MK_PEER_API_NODES] = "PublishedNode",
+					     [MK_PEER_API_SERVICES] = "PublishedService" };
+	static const char *const plurals[] = { [MK_PEER_API_CLUSTERS] = "publishedclusters",
+					       [MK_PEER_API_NODES] = "publishednodes",
+					       [MK_PEER_API_SERVICES] = "publishedservices" };
 	static const char *const unused[] = { "metadata.managedFields", NULL };
-	static const struct {
-		const char *kind, *path;
-	} kinds[] = {
-		[MK_PEER_API_CLUSTERS] = { "PublishedCluster", PUBLISHED "publishedclusters" },
-		[MK_PEER_API_NODES] = { "PublishedNode", PUBLISHED "publishednodes" },
-		[MK_PEER_API_SERVICES] = { "PublishedService", PUBLISHED "publishedservices" },
-	};
+	const char *kind = kinds[kind_at(index)], *plural = plurals[kind_at(index)];
+	bool is_inbox = is_of_inbox(index);
 
-	for (size_t kind = 0; kind < MK_PEER_API_KINDS; kind++) {
-		snprintf(api->names[kind], sizeof(api->names[kind]), "%ss at peer %s",
-			 kinds[kind].kind, api->peer);
-		api->resources[kind] = (struct mk_resource){
-			.name = api->names[kind],
-			.api_version = "networking.monokube.io/v1alpha1",
-			.kind = kinds[kind].kind,
-			.path = kinds[kind].path,
-			.remedy = ITS_REMEDY,
-			.optional = true,
-			.model_kind = MK_KIND_COUNT,
-			.unused = unused,
-		};
-	}
+	snprintf(api->names[index], sizeof(api->names[index]), "%ss %s peer %s", kind,
+		 is_inbox      ? "in the inbox at"
+		 : api->secret ? "at"
+			       : "in the inbox of",
+		 api->peer);
+	snprintf(api->paths[index], sizeof(api->paths[index]), GROUP "%s/%s",
+		 is_inbox ? api->inbox_namespace : api->read_namespace, plural);
+	api->resources[index] = (struct mk_resource){
+		.name = api->names[index],
+		.api_version = "networking.monokube.io/v1alpha1",
+		.kind = kind,
+		.path = api->paths[index],
+		.remedy = is_inbox	? WRITE_REMEDY
+			  : api->secret ? ITS_REMEDY
+					: INBOX_REMEDY,
+		.optional = true,
+		.model_kind = MK_KIND_COUNT,
+		.unused = unused,
+	};
 }
 
-static int connect_to(struct mk_peer_api *api, struct mk_error *err)
+static int follow_all(struct mk_peer_api *api, size_t first, size_t count, struct mk_error *err)
 {
 	const struct mk_reflector_sink sink = { .apply = apply,
 						.remove = remove_object,
@@ -415,52 +468,137 @@ static int connect_to(struct mk_peer_api *api, struct mk_error *err)
 
 	if (timing.absent_ms > ABSENT_MS)
 		timing.absent_ms = ABSENT_MS;
-	api->since_ms = uv_now(kube->loop);
-	api->http = mk_http_new(kube->loop, &api->credentials, kube->limits, err);
-	if (!api->http)
-		return -err->code;
-	for (size_t kind = 0; kind < MK_PEER_API_KINDS; kind++) {
-		api->health[kind].answered = false;
-		api->reflectors[kind] = mk_reflector_start(
-			kube->loop, api->http, &api->resources[kind], &timing, &sink, err);
-		if (!api->reflectors[kind])
+	for (size_t index = first; index < first + count; index++) {
+		api->health[index].answered = false;
+		api->reflectors[index] = mk_reflector_start(
+			kube->loop, api->http, &api->resources[index], &timing, &sink, err);
+		if (!api->reflectors[index])
 			return -ENOMEM;
 	}
-	mk_log_info("peer %s: following its API server at %s", api->peer, api->credentials.server);
 	return 0;
+}
+
+static int open_inbox(struct mk_peer_api *api, struct mk_error *err)
+{
+	const struct inbox_place place = { api->peer, api->inbox_namespace };
+
+	if (!*api->inbox_namespace)
+		return 0;
+	api->inbox = inbox_new(api->lead, api->http, &place, err);
+	if (!api->inbox || follow_all(api, MK_PEER_API_KINDS, MK_PEER_API_KINDS, err) < 0)
+		return -ENOMEM;
+	if (api->withdraws)
+		inbox_sweep(api->inbox, NULL, NULL);
+	else
+		api->listener.inbox(api->listener.ctx, true);
+	return 0;
+}
+
+static int connect_to(struct mk_peer_api *api, struct mk_error *err)
+{
+	struct mk_kube *kube = api->lead->kube;
+	int ret = 0;
+
+	api->since_ms = uv_now(kube->loop);
+	api->http = api->secret ? mk_http_new(kube->loop, &api->credentials, kube->limits, err)
+				: kube->http;
+	if (!api->http)
+		return -err->code;
+	if (!api->withdraws)
+		ret = follow_all(api, 0, MK_PEER_API_KINDS, err);
+	ret = ret ?: open_inbox(api, err);
+	if (ret == 0)
+		mk_log_info("peer %s: following %s%s", api->peer,
+			    api->secret ? "its API server at " : "", server_of(api));
+	return ret;
+}
+
+static void read_own(uv_timer_t *timer)
+{
+	struct mk_peer_api *api = timer->data;
+	struct mk_error err;
+
+	if (connect_to(api, &err) == 0)
+		return;
+	mk_log_error("peer %s: %s", api->peer, err.text);
+	disconnect(api);
+	uv_timer_start(&api->timer, read_own, SECRET_AGAIN_MS, 0);
+}
+
+/* ---- the inbox at the peer ------------------------------------------------------------------- */
+
+int mk_peer_api_put(struct mk_peer_api *api, json_object *tree, struct mk_error *err)
+{
+	return api->inbox ? inbox_put(api->inbox, tree, err) : 0;
+}
+
+void mk_peer_api_sweep(struct mk_peer_api *api, mk_peer_api_wanted_fn *is_wanted, void *ctx)
+{
+	if (api->inbox)
+		inbox_sweep(api->inbox, is_wanted, ctx);
+}
+
+void mk_peer_api_withdraw(struct mk_peer_api *api)
+{
+	api->withdraws = true;
+	for (size_t kind = 0; kind < MK_PEER_API_KINDS; kind++)
+		mk_reflector_stop(mk_steal_ptr(api->reflectors[kind]));
+	if (api->inbox)
+		inbox_sweep(api->inbox, NULL, NULL);
+}
+
+bool mk_peer_api_is_withdrawn(const struct mk_peer_api *api)
+{
+	for (size_t index = MK_PEER_API_KINDS; index < ALL_KINDS; index++)
+		if (!api->reflectors[index] || !mk_reflector_has_listed(api->reflectors[index]))
+			return false;
+	return inbox_is_empty(api->inbox);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-struct mk_peer_api *mk_peer_api_start(struct mk_lead *lead, const char *peer, const char *secret,
+static void name_all(struct mk_peer_api *api, const struct mk_peer_api_options *options)
+{
+	snprintf(api->read_namespace, sizeof(api->read_namespace), "%s%s",
+		 options->secret ? MK_PUBLISHED_NAMESPACE : MK_INBOX_PREFIX,
+		 options->secret ? "" : options->peer);
+	if (options->own)
+		snprintf(api->inbox_namespace, sizeof(api->inbox_namespace), MK_INBOX_PREFIX "%s",
+			 options->own);
+	snprintf(api->server_name, sizeof(api->server_name), "namespace %s of this cluster",
+		 api->read_namespace);
+	snprintf(api->of_secret.message, sizeof(api->of_secret.message),
+		 "the server has not answered yet");
+	for (size_t index = 0; index < ALL_KINDS; index++)
+		describe_one(api, index);
+}
+
+struct mk_peer_api *mk_peer_api_start(struct mk_lead *lead,
+				      const struct mk_peer_api_options *options,
 				      const struct mk_peer_api_listener *listener,
 				      struct mk_error *err)
 {
 	struct mk_peer_api *api = calloc(1, sizeof(*api));
 
 	if (api) {
-		api->peer = strdup(peer);
-		api->secret = strdup(secret);
+		api->peer = strdup(options->peer);
+		api->secret = options->secret ? strdup(options->secret) : NULL;
 	}
-	if (!api || !api->peer || !api->secret) {
-		if (api) {
+	if (!api || !api->peer || (options->secret && !api->secret)) {
+		if (api)
 			free(api->peer);
-			free(api->secret);
-		}
 		free(api);
-		mk_error_errno(err, ENOMEM, "API server of peer %s", peer);
+		mk_error_errno(err, ENOMEM, "API server of peer %s", options->peer);
 		return NULL;
 	}
 	api->lead = lead;
 	api->listener = *listener;
 	api->backoff = (struct mk_backoff){ ROTATE_MIN_MS, ROTATE_MAX_MS, 0 };
-	snprintf(api->of_secret.message, sizeof(api->of_secret.message),
-		 "the server has not answered yet");
-	describe(api);
+	name_all(api, options);
 	uv_timer_init(lead->kube->loop, &api->timer);
 	uv_timer_init(lead->kube->loop, &api->rotation);
 	api->timer.data = api->rotation.data = api;
-	uv_timer_start(&api->timer, read_secret, 0, 0);
+	uv_timer_start(&api->timer, api->secret ? read_secret : read_own, 0, 0);
 	return api;
 }
 

@@ -75,7 +75,7 @@ static enum mk_introduce_action action_of(const struct mk_introduce_input *input
 
 	if (!is_introduced(peer))
 		return MK_INTRODUCE_KEEP;
-	if (peer->has_secret || !is_same(peer->via, peer->owner_name))
+	if (peer->is_read || !is_same(peer->via, peer->owner_name))
 		return MK_INTRODUCE_RELEASE;
 	if (!is_hub(hub) || !is_same(hub->uid, peer->owner_uid))
 		return MK_INTRODUCE_DELETE;
@@ -168,7 +168,7 @@ bool mk_introduce_may_copy(const struct mk_introduce_input *input, const char *f
 	if (hub->via || !mk_is_dns_label(cluster))
 		return false;
 	if (peer)
-		return is_same(peer->via, from) && !peer->has_secret;
+		return is_same(peer->via, from) && !peer->is_read;
 	return is_hub(hub) && is_first(input, hub, cluster);
 }
 

@@ -27,7 +27,7 @@ struct mk_introduce_peer {
 	int64_t created_unix_s;
 	bool relays; /* relay: true */
 	bool accepts; /* accept: Transit or Direct */
-	bool has_secret; /* this cluster reads its API server */
+	bool is_read; /* this cluster reads its API server, or its inbox here */
 	bool is_ours; /* it has the label of what the leader manages */
 	const char *owner_name, *owner_uid; /* the ClusterPeer that its owner reference names */
 	/* Since when the action is MK_INTRODUCE_WAIT, as the caller remembers it; 0: it was not. */

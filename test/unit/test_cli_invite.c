@@ -200,6 +200,56 @@ START_TEST(test_invite_quotes)
 }
 END_TEST
 
+/* A binding in the inbox of west. */
+#define BOUND(name, role, account, space)            \
+	"---\n"                                      \
+	"apiVersion: rbac.authorization.k8s.io/v1\n" \
+	"kind: RoleBinding\n"                        \
+	"metadata:\n"                                \
+	"  name: " name "\n"                         \
+	"  namespace: monokube-inbox-west\n"         \
+	"  labels:\n"                                \
+	"    networking.monokube.io/cluster: west\n" \
+	"roleRef:\n"                                 \
+	"  apiGroup: rbac.authorization.k8s.io\n"    \
+	"  kind: ClusterRole\n"                      \
+	"  name: " role "\n"                         \
+	"subjects:\n"                                \
+	"- kind: ServiceAccount\n"                   \
+	"  name: " account "\n"                      \
+	"  namespace: " space "\n"
+#define INBOX                                                                                      \
+	"---\n"                                                                                    \
+	"apiVersion: v1\n"                                                                         \
+	"kind: Namespace\n"                                                                        \
+	"metadata:\n"                                                                              \
+	"  name: monokube-inbox-west\n"                                                            \
+	"  labels:\n"                                                                              \
+	"    networking.monokube.io/cluster: west\n" BOUND("invite-west", "monokube-inbox-writer", \
+							   "invite-west", "monokube-peers")        \
+		BOUND("monokube", "monokube-inbox-reader", "monokube",                             \
+		      "kube-system") "---\n"                                                       \
+				     "apiVersion: networking.monokube.io/v1alpha1\n"               \
+				     "kind: ClusterPeer\n"                                         \
+				     "metadata:\n"                                                 \
+				     "  name: west\n"                                              \
+				     "spec:\n"                                                     \
+				     "  inbox: true\n"
+
+START_TEST(test_invite_inbox)
+{
+	ck_assert_int_eq(RUN("", "peer", "invite", "west", "--inbox", "--cluster", "east"), 0);
+	check_prints(ACCOUNT("west") BINDING("west") INBOX SECRET(
+		"west", BY("east") "    networking.monokube.io/inbox: \"true\"\n"));
+	ck_assert_int_eq(RUN("", "peer", "invite", "--inbox",
+			     "a23456789012345678901234567890123456789012345678"),
+			 0);
+	check_refused(RUN("", "peer", "invite", "--inbox",
+			  "a234567890123456789012345678901234567890123456789"),
+		      "of 64 characters, expected at most 63: give the branch a shorter");
+}
+END_TEST
+
 START_TEST(test_invite_refuses)
 {
 	static const char *const names[] = {
@@ -276,6 +326,10 @@ START_TEST(test_ticket)
 			     "Transit"),
 			 0);
 	check_prints(TICKET("east", ONE, "") "  access: Pods\n  relay: true\n  accept: Transit\n");
+	ck_assert_int_eq(RUN(FILLED(BY_EAST ", \"networking.monokube.io/inbox\": \"true\"", DATA),
+			     "peer", "ticket", "--server", SERVER),
+			 0);
+	check_prints(TICKET("east", ONE, CA_LINE) "  publishTo: true\n");
 	be_node_of("north");
 	ck_assert_int_eq(RUN(FILLED("", DATA), "peer", "ticket", "--server", SERVER), 0);
 	check_prints(TICKET("north", ONE, CA_LINE));
@@ -397,6 +451,7 @@ UNIT_SUITE("cli_invite")
 
 	tcase_add_test(tcase, test_base64);
 	tcase_add_test(tcase, test_invite);
+	tcase_add_test(tcase, test_invite_inbox);
 	tcase_add_test(tcase, test_invite_quotes);
 	tcase_add_test(tcase, test_invite_refuses);
 	tcase_add_test(tcase, test_ticket);

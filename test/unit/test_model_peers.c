@@ -88,6 +88,8 @@ static void visit_peer(void *ctx, const struct mk_cluster_peer *peer)
 		mk_line_add(ctx, " mtu:%u", peer->mtu_bytes);
 	if (peer->secret)
 		mk_line_add(ctx, " secret:%s", peer->secret);
+	if (peer->has_inbox || peer->publishes_to)
+		mk_line_add(ctx, peer->has_inbox ? " inbox" : " publishes");
 	if (peer->import_namespaces)
 		mk_line_add(ctx, " imports:%s", peer->import_namespaces);
 	if (peer->limits.services != MK_PEER_LIMIT_SERVICES ||
@@ -147,6 +149,10 @@ static const struct {
 	  "peer east" },
 	{ "a peer whose API server is read", PEER("'secretName': 'peer-east.1'"),
 	  "peer east secret:peer-east.1" },
+	{ "a peer with an inbox here", PEER("'inbox': true"), "peer east inbox" },
+	{ "a peer with an inbox of this cluster", PEER("'secretName': 'a', 'publishTo': true"),
+	  "peer east secret:a publishes" },
+	{ "a peer without either", PEER("'inbox': false, 'publishTo': false"), "peer east" },
 	{ "a peer without a Secret", PEER("'secretName': ''"), "peer east" },
 	{ "a peer with limits", PEER("'limits': {'services': 0, 'endpoints': 7, 'nodes': 32768}"),
 	  "peer east limits:0/7/32768" },
@@ -263,6 +269,10 @@ static const struct {
 	  "spec.secret: value \"x\", expected no such field; known are "
 	  "podCidr, externalCidr, via, access, relay, accept, path, mtu, secretName, limits, importNamespaces" },
 	{ PEER("'secretName': 'a/b'"), "spec.secretName: value \"a/b\", expected the name of a" },
+	{ PEER("'secretName': 'a', 'inbox': true"),
+	  "spec.inbox: value true, expected no secretName beside it" },
+	{ PEER("'publishTo': true"), "spec.publishTo: value true, expected secretName beside it" },
+	{ PEER("'inbox': 'yes'"), "spec.inbox: value \"yes\", expected " },
 	{ PEER("'secretName': 'Peer'"), "spec.secretName: value \"Peer\", expected the name of" },
 	{ PEER("'importNamespaces': 'shop'"), "spec.importNamespaces: value" },
 	{ PEER("'importNamespaces': ['shop', 'a.b']"),
@@ -384,6 +394,8 @@ static const char *const changes[] = {
 	OBJECT("ClusterPeer", "'name': 'east', 'creationTimestamp': '2001-09-09T01:46:40Z'",
 	       "'podCidr': '241.0.0.0/16', 'via': 'hub', 'relay': true, 'mtu': 1400"),
 	PEER("'access': 'None'"),
+	PEER("'access': 'None', 'inbox': true"),
+	PEER("'access': 'None', 'secretName': 'peer-east', 'publishTo': true"),
 	PEER("'access': 'None', 'secretName': 'peer-east'"),
 	PEER("'access': 'None', 'secretName': 'peer-east', 'limits': {'services': 1}"),
 	PEER("'access': 'None', 'accept': 'Transit'"),

@@ -254,6 +254,42 @@ def rotates():
     expect("ClusterPeer", west.get(PEERS + "east"), before)
 
 
+SPACE = "/api/v1/namespaces/monokube-inbox-east"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/monokube-inbox-east/rolebindings/"
+
+
+def inbox():
+    """--inbox: the second cluster gets an inbox at the first one, whose token it has; join, rotate and leave in either order know it"""
+    west, east = two()
+    path = config(west, east)
+    out, _ = peer(path, "join", "admin@w", "admin@e", "--inbox", "--relay", "--dry-run")
+    parts = [list(yaml.safe_load_all("# " + part)) for part in out.split("# cluster ")[1:]]
+    expect("dry run", [[(o["kind"], o["metadata"]["name"]) for o in part] for part in parts], [
+        [("ServiceAccount", "invite-east"), ("RoleBinding", "invite-east"), ("Namespace", "monokube-inbox-east"), ("RoleBinding", "invite-east"),
+         ("RoleBinding", "monokube"), ("Secret", "invite-east"), ("ClusterPeer", "east")], [("Secret", "peer-west"), ("ClusterPeer", "west")]])
+    expect("writes", west.writes() + east.writes(), [])
+    for words in (("admin@w", "admin@e", "--inbox", "--relay"), ("admin@w", "admin@e"), ("admin@e", "admin@w")):
+        out, complaint = peer(path, "join", *words)
+        if "admin@e" in complaint:
+            raise Wrong("a warning of the server that is not needed: " + complaint)
+        expect("hub", {k: west.get(PEERS + "east")["spec"].get(k) for k in ("inbox", "relay", "secretName")}, {
+            "inbox": True, "relay": True, "secretName": None})
+        expect("branch", {k: east.get(PEERS + "west")["spec"].get(k) for k in ("publishTo", "accept", "secretName")}, {
+            "publishTo": True, "accept": "Transit", "secretName": "peer-west"})
+        expect("roles", [(west.get(BINDINGS + n)["roleRef"]["name"], west.get(BINDINGS + n)["subjects"][0]["name"]) for n in (
+            "invite-east", "monokube")], [("monokube-inbox-writer", "invite-east"), ("monokube-inbox-reader", "monokube")])
+        check_ticket(east, west, "token-west-1")
+        expect("the branch's token", (west.get(SECRETS + "peer-east"), east.get(SECRETS + "invite-west")), (None, None))
+    peer(path, "rotate", "admin@e", "admin@w")
+    check_ticket(east, west, "token-west-2")
+    out, _ = peer(path, "leave", "admin@w", "admin@e", "--dry-run")
+    expect("dry run of leave", out.count("Namespace monokube-inbox-east would be deleted\n"), 1)
+    out, _ = peer(path, "leave", "admin@w", "admin@e")
+    expect("first", out.splitlines()[0], "east: ClusterPeer west deleted")
+    expect("leave", out.count("west: Namespace monokube-inbox-east deleted\n"), 1)
+    expect("rest", west.objects("east") + east.objects("west") + [west.get(SPACE)], [None] * 11)
+
+
 def refused():
     """a server that refuses a write: the message names context, object and remedy; the next run goes on from there"""
     west, east = two()
@@ -313,4 +349,4 @@ def cannot_join():
 
 
 if __name__ == "__main__":
-    sys.exit(run([joins, flags, dry_run, leaves, rotates, refused, no_token, cannot_join]))
+    sys.exit(run([inbox, joins, flags, dry_run, leaves, rotates, refused, no_token, cannot_join]))

@@ -382,6 +382,9 @@ BROKEN_PEERS = [  # kind, field, value (None: without it), where the fault is, a
     ("ClusterPeer", "mtu", 1279, "spec", "mtu is 0, or at least 1280"),
     ("ClusterPeer", "mtu", 65536, "mtu", "should be at most 65535"),
     ("ClusterPeer", "secretName", "Peer", "secretName", "should match"),
+    ("ClusterPeer", "inbox", True, "spec", "a peer with inbox has no secretName"),
+    ("ClusterPeer", "inbox", "yes", "inbox", "must be of type boolean"),
+    ("ClusterPeer", "publishTo", 1, "publishTo", "must be of type boolean"),
     ("ClusterPeer", "limits", {"services": 5001}, "limits.services", "should be at most 5000"),
     ("PublishedCluster", "name", "west", "", "the object has the name of the cluster"),
     ("PublishedCluster", "name", None, "name", "Required value"),
@@ -430,6 +433,10 @@ def peers_schema():
         found = wrong(of_peers(kind, **{field: value}))
         if len(found) != 1 or not re.search(re.escape(at) + ": .*" + re.escape(why), found[0]):
             raise Wrong("%s %s=%r: %s, expected %s: %s" % (kind, field, value, found, at, why))
+    expect("with inbox", wrong(of_peers("ClusterPeer", secretName=None, inbox=True)), [])
+    expect("with publishTo", wrong(of_peers("ClusterPeer", publishTo=True)), [])
+    for without in (None, ""):
+        expect("publishTo", wrong(of_peers("ClusterPeer", secretName=without, publishTo=True)), [".spec: publishTo needs secretName"])
     expect("a name with a dot", wrong(of_peers("ClusterPeer", called="a.b")), [": the name is the clusterName of the peer, which has no dots"])
 
 
@@ -451,7 +458,13 @@ def peer_resources():
     expect("rights of peers", [(o["kind"], o["metadata"]["namespace"], o["rules"]) for o in readers], [("Role", "monokube-published", [
         {"apiGroups": ["networking.monokube.io"], "resources": ["publishedclusters", "publishednodes", "publishedservices"],
          "verbs": ["get", "list", "watch"]}])])
-    roles = {o["metadata"].get("namespace", ""): o for o in found if o["kind"] in ("ClusterRole", "Role") and o not in readers}
+    inboxes = {o["metadata"]["name"]: (o["kind"], o["rules"]) for o in found if o["metadata"]["name"].startswith("monokube-inbox")}
+    published = {"apiGroups": ["networking.monokube.io"], "resources": ["publishedclusters", "publishednodes", "publishedservices"]}
+    expect("rights in inboxes", inboxes, {
+        "monokube-inbox-writer": ("ClusterRole", [dict(published, verbs=["get", "list", "watch", "create", "update", "patch", "delete"])]),
+        "monokube-inbox-reader": ("ClusterRole", [dict(published, verbs=["list", "watch"])])})
+    roles = {o["metadata"].get("namespace", ""): o for o in found
+             if o["kind"] in ("ClusterRole", "Role") and o not in readers and o["metadata"]["name"] not in inboxes}
     expect("namespaces of the rights", sorted(roles), [""] + names)
     agent = [{"kind": "ServiceAccount", "name": "monokube", "namespace": "kube-system"}]
     for binding in [o for o in found if o["kind"] in ("ClusterRoleBinding", "RoleBinding")]:

@@ -12,8 +12,9 @@ import time
 
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
-from harness import TOKEN, Server, Wrong, expect, run, wait  # noqa: E402
-from t_leader import MANY_S, MCS, add_namespace, has, leads, names, start, writes  # noqa: E402
+from harness import TOKEN, Follow, Server, Wrong, expect, run, wait  # noqa: E402
+from objects import add_service, add_slice  # noqa: E402
+from t_leader import MANY_S, MCS, SHORT, add_export, add_namespace, add_web, addresses, has, leads, names, start, writes  # noqa: E402
 from t_peers import PEERS, PUBLISHED, add_peer, make, publish_node  # noqa: E402
 
 HERE, THERE = "monokube-peers", "monokube-published"
@@ -352,6 +353,129 @@ def hub_is_read():
     client.alive()
 
 
+INBOX = "monokube-inbox-%s"
+
+
+def of_inbox(obj, name="east"):
+    return dict(obj, metadata=dict(obj["metadata"], namespace=INBOX % name))
+
+
+def lies(east, services=(), name="west"):
+    """Exactly this lies in the inbox of west at east."""
+    has("cluster", east, PUBLISHED % (INBOX % name, "clusters"), [name])
+    has("nodes", east, PUBLISHED % (INBOX % name, "nodes"), [name + ".worker-1", name + ".worker-2", name + ".worker-3"])
+    has("Services", east, PUBLISHED % (INBOX % name, "services"), [name + ".shop." + s for s in services])
+
+
+def inbox_is_read():
+    """with inbox: true, what a branch has written into its namespace here counts as if it was read at its server"""
+    west = Server()
+    add_namespace(west, "shop")
+    for obj, kind in ((cluster(), "clusters"), (cluster("north"), "clusters"), (cluster("west"), "clusters"), (service("web"), "services"),
+                      (dict(service("api"), metadata={"name": "east.shop.x", "labels": {"networking.monokube.io/cluster": "east"}}), "services")):
+        west.done("POST", PUBLISHED % (INBOX % "east", kind), of_inbox(obj))
+    west.done("POST", PUBLISHED % (INBOX % "north", "services"), of_inbox(service("other"), "north"))
+    publish_node(west, "east.n1", "192.0.2.1", INBOX % "east")
+    add_peer(west, "east", podCidr="240.0.0.0/16", inbox=True)
+    client = leads(start(west))
+    copies(west, "web")
+    becomes(west, "Connected", text="namespace monokube-inbox-east of this cluster is read")
+    becomes(west, "Incomplete", "Imported", "PublishedCluster 'north'")
+    has("import", west, MCS + "serviceimports", ["web"])
+    expect("Secrets", [e for e in west.log() if "/secrets" in e["path"] and e["method"] == "GET"], [])
+    expect("writes", writes(west, "inbox"), [])
+    west.done("DELETE", PUBLISHED % (INBOX % "east", "services/east.shop.web"))
+    west.done("POST", PUBLISHED % (INBOX % "east", "services"), of_inbox(service("api")))
+    copies(west, "api")
+    west.faults({"status": 403, "times": 1000, "body": {"message": "no right"}, "match": {"target": "monokube-inbox-east"}})
+    west.request("POST", "/standin/cut")
+    becomes(west, "Unauthorized", text="peer invite NAME --inbox")
+    copies(west, "api")
+    west.faults()
+    west.patch(PEERS + "/east", {"spec": {"inbox": False}})
+    for kind in ALL:
+        has("nothing", west, PUBLISHED % (HERE, kind), [])
+    becomes(west, "Manual")
+    client.alive()
+
+
+def inbox_is_written():
+    """with publishTo: true, what is published here lies in the inbox at the peer, and nothing else; it goes with the ClusterPeer"""
+    east = peer_server()
+    stray = dict(service("stray", "west"), metadata=dict(service("stray", "west")["metadata"], namespace=INBOX % "west"))
+    east.done("POST", PUBLISHED % (INBOX % "west", "services"), stray)
+    publish_node(east, "north.n1", "192.0.2.7", INBOX % "north")
+    west = Server()
+    add_web(west, "10.244.1.5")
+    add_secret(west, secret_of(east))
+    add_export(west, "front")
+    add_peer(west, "east", podCidr="240.0.0.0/16", secretName="peer-east", publishTo=True)
+    client = leads(start(west))
+    lies(east, ["front"])
+    copies(west, "web")
+    mine, there = (s.done("GET", PUBLISHED % (at, "services/west.shop.front")) for s, at in ((west, THERE), (east, INBOX % "west")))
+    expect("content", (there["spec"], there["metadata"]["labels"]), (mine["spec"], mine["metadata"]["labels"]))
+    east.patch(PUBLISHED % (INBOX % "west", "nodes/west.worker-1"), {"spec": {"addresses": ["192.0.2.66"]}})
+    wait("a repair", lambda: east.done("GET", PUBLISHED % (INBOX % "west", "nodes/west.worker-1"))["spec"]["addresses"] != ["192.0.2.66"])
+    east.done("POST", PUBLISHED % (INBOX % "west", "services"), stray)
+    lies(east, ["front"])
+    west.done("DELETE", MCS + "serviceexports/front")
+    lies(east)
+    add_export(west, "front")
+    lies(east, ["front"])
+    west.patch(PEERS + "/east", {"spec": {"publishTo": False}})
+    for kind in ALL:
+        has("nothing", east, PUBLISHED % (INBOX % "west", kind), [])
+    client.logs("peer east: the inbox there is empty")
+    copies(west, "web")
+    west.patch(PEERS + "/east", {"spec": {"publishTo": True}})
+    lies(east, ["front"])
+    west.done("DELETE", PEERS + "/east")
+    for kind in ALL:
+        has("nothing", east, PUBLISHED % (INBOX % "west", kind), [])
+    expect("another inbox", names(east, PUBLISHED % (INBOX % "north", "nodes")), ["north.n1"])
+    expect("writes elsewhere", [w["path"] for w in writes(east) if "/monokube-inbox-west/" not in w["path"]], [])
+    client.alive()
+
+
+def inbox_is_denied():
+    """a token without rights in the inbox is reported, and what is read stays; without its server, the inbox stays and is named"""
+    east, west = peer_server(), Server()
+    add_secret(west, secret_of(east))
+    east.faults({"status": 403, "times": 1000, "body": {"message": "no right"}, "match": {"target": "monokube-inbox"}})
+    add_peer(west, "east", podCidr="240.0.0.0/16", secretName="peer-east", publishTo=True)
+    client = leads(start(west))
+    becomes(west, "Unauthorized", text="ClusterRole monokube-inbox-writer")
+    copies(west, "web")
+    west.done("DELETE", PEERS + "/east")
+    has("nothing", west, PUBLISHED % (HERE, "services"), [])
+    client.logs("if namespace monokube-inbox-west still exists there, delete it")
+    client.alive()
+
+
+def both_ways():
+    """a hub and a branch whose server it cannot reach use what the other one exports, by one token"""
+    hub, west = Server(recorded=True, name="east", pki="pki-east"), Server()
+    for server in (hub, west):
+        add_namespace(server, "shop")
+    add_service(west, "front")
+    add_slice(west, "front-abc12", "front", "10.244.1.5")
+    add_export(west, "front")
+    add_service(hub, "back")
+    add_slice(hub, "back-abc12", "back", "10.244.1.6")
+    add_export(hub, "back")
+    add_secret(west, secret_of(hub))
+    add_peer(west, "east", podCidr="240.0.0.0/16", secretName="peer-east", publishTo=True)
+    add_peer(hub, "west", podCidr="240.7.0.0/16", inbox=True)
+    leads(start(west))
+    leads(Follow(hub, "--node", "worker-1", "--cluster", "east", *SHORT).listed())
+    has("import at the branch", west, MCS + "serviceimports", ["back", "front"])
+    has("import at the hub", hub, MCS + "serviceimports", ["back", "front"])
+    wait("the branch's endpoint", lambda: "240.7.1.5" in addresses(hub))
+    wait("the hub's endpoint", lambda: "240.0.1.6" in addresses(west))
+    expect("Secrets", [e for e in hub.log() if "/secrets" in e["path"]], [])
+
+
 if __name__ == "__main__":
-    sys.exit(run([hub_is_read, come_and_go, by_hand, taken_over, token, lost_secret, certificate, away_and_back, in_turn, without_resources,
+    sys.exit(run([inbox_is_read, inbox_is_written, inbox_is_denied, both_ways, hub_is_read, come_and_go, by_hand, taken_over, token, lost_secret, certificate, away_and_back, in_turn, without_resources,
                   next_leader, hostile]))

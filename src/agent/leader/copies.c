@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Copies of what peers publish at their own API servers. */
+/* Copies of what peers publish at their own API servers, or in their inboxes here. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,19 +7,6 @@
 #include "agent/leader/leader_internal.h"
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "cluster/peer_api.h"
-
-/* A ClusterPeer with secretName. */
-struct leader_peer {
-	struct mk_leader *leader;
-	char *name, *secret;
-	struct mk_peer_limits limits;
-	bool introduces;
-	struct mk_peer_api *api;
-	int64_t generation; /* of the ClusterPeer; 0: unknown */
-	bool is_there; /* while ClusterPeers are compared */
-	UT_hash_handle hh;
-};
 
 static const enum mk_lead_kind lead_kinds[MK_PUBLISHED_KINDS] = {
 	[MK_PUBLISHED_CLUSTER] = MK_LEAD_PEER_CLUSTERS,
@@ -73,50 +60,62 @@ static void on_state(void *ctx)
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-static void free_peer(struct leader_term *term, struct leader_peer *peer)
+void leader_peer_free(struct leader_peer *peer)
 {
-	HASH_DEL(term->peers, peer);
 	mk_peer_api_stop(peer->api);
 	free(peer->name);
 	free(peer->secret);
 	free(peer);
 }
 
-/* The ClusterPeer, or its secretName, was deleted. */
-static void end_peer(struct leader_term *term, struct leader_peer *peer)
+static void free_peer(struct leader_term *term, struct leader_peer *peer)
 {
-	mk_copies_end_peer(term->copies, peer->name);
-	free_peer(term, peer);
+	HASH_DEL(term->peers, peer);
+	leader_peer_free(peer);
+}
+
+/* This cluster publishes to @peer no longer, or by another way. */
+static void stop_peer(struct mk_leader *leader, struct leader_peer *peer, bool publishes_to)
+{
+	if (!peer->publishes_to || publishes_to) {
+		free_peer(leader->term, peer);
+		return;
+	}
+	HASH_DEL(leader->term->peers, peer);
+	leader_inbox_leave(leader, peer);
 }
 
 static int begin_peer(struct mk_leader *leader, const struct mk_cluster_peer *of,
 		      struct leader_peer **begun, struct mk_error *err)
 {
-	const struct mk_peer_api_listener listener = { on_object, on_listed, on_begins, on_state,
-						       NULL };
-	struct mk_peer_api_listener with_ctx = listener;
+	const struct mk_peer_api_options options = {
+		.peer = of->name,
+		.secret = of->secret,
+		.own = of->publishes_to ? leader->config->cluster_name : NULL,
+	};
 	struct leader_peer *peer = calloc(1, sizeof(*peer));
+	const struct mk_peer_api_listener listener = { on_object, on_listed,
+						       on_begins, leader_inbox_changed,
+						       on_state,  peer };
 
+	if (of->publishes_to)
+		leader_inbox_stay(leader->term, of->name);
 	if (peer) {
 		peer->name = strdup(of->name);
-		peer->secret = strdup(of->secret);
+		peer->secret = of->secret ? strdup(of->secret) : NULL;
 	}
-	if (!peer || !peer->name || !peer->secret) {
+	if (peer && peer->name && (peer->secret || !of->secret))
+		peer->api = mk_peer_api_start(leader->lead, &options, &listener, err);
+	if (!peer || !peer->api) {
 		if (peer)
-			free(peer->name);
-		free(peer);
+			leader_peer_free(peer);
 		return mk_error_errno(err, ENOMEM, "peer %s", of->name);
 	}
-	with_ctx.ctx = peer;
 	peer->leader = leader;
 	peer->introduces = of->introduces;
-	HASH_ADD_KEYPTR(hh, leader->term->peers, peer->name, strlen(peer->name), peer);
-	peer->api = mk_peer_api_start(leader->lead, peer->name, peer->secret, &with_ctx, err);
-	if (!peer->api) {
-		free_peer(leader->term, peer);
-		return -ENOMEM;
-	}
+	peer->publishes_to = of->publishes_to;
 	peer->limits = of->limits;
+	HASH_ADD_KEYPTR(hh, leader->term->peers, peer->name, strlen(peer->name), peer);
 	*begun = peer;
 	return 0;
 }
@@ -131,7 +130,8 @@ static struct leader_peer *find_peer(const struct leader_term *term, const char 
 
 static bool is_other(const struct leader_peer *peer, const struct mk_cluster_peer *of)
 {
-	return strcmp(peer->secret, of->secret) != 0 || peer->introduces != of->introduces ||
+	return strcmp(peer->secret ?: "", of->secret ?: "") != 0 ||
+	       peer->publishes_to != of->publishes_to || peer->introduces != of->introduces ||
 	       memcmp(&peer->limits, &of->limits, sizeof(of->limits)) != 0;
 }
 
@@ -148,19 +148,24 @@ static void look_at_generation(struct mk_leader *leader, struct leader_peer *pee
 	peer->generation = generation;
 }
 
-/* The ClusterPeer of the model; another name than ours, and with a Secret. */
+static bool is_read(const struct mk_cluster_peer *of)
+{
+	return of->secret || of->has_inbox;
+}
+
+/* The ClusterPeer of the model; another name than ours, and with a Secret or an inbox. */
 static void see_peer(void *ctx, const struct mk_cluster_peer *of)
 {
 	struct mk_leader *leader = ctx;
 	struct leader_peer *peer = find_peer(leader->term, of->name);
 	struct mk_error err;
 
-	if (!of->secret || strcmp(of->name, leader->config->cluster_name) == 0 ||
+	if (!is_read(of) || strcmp(of->name, leader->config->cluster_name) == 0 ||
 	    !mk_lead_find(leader->lead, MK_LEAD_PEERS, "", of->name))
 		return;
 	if (peer && is_other(peer, of)) {
 		mk_copies_forget(leader->term->copies, of->name);
-		free_peer(leader->term, mk_steal_ptr(peer));
+		stop_peer(leader, mk_steal_ptr(peer), of->publishes_to);
 	}
 	if (mk_copies_set_peer(leader->term->copies, of->name, &of->limits, &err) < 0 ||
 	    (!peer && begin_peer(leader, of, &peer, &err) < 0)) {
@@ -198,12 +203,12 @@ static void keep_unknown(void *ctx, const struct mk_lead_object *object)
 		leader_failed(leader, &err);
 }
 
-/* The model has this ClusterPeer, which names no Secret. */
+/* The model has this ClusterPeer, which names no Secret and has no inbox. */
 static void end_without_secret(void *ctx, const struct mk_cluster_peer *of)
 {
 	struct mk_leader *leader = ctx;
 
-	if (!of->secret)
+	if (!is_read(of))
 		mk_copies_end_peer(leader->term->copies, of->name);
 }
 
@@ -218,8 +223,10 @@ void leader_copies_peers(struct mk_leader *leader)
 		peer->is_there = false;
 	mk_model_each_cluster_peer(leader->model, see_peer, leader);
 	HASH_ITER(hh, term->peers, peer, next) {
-		if (!peer->is_there)
-			end_peer(term, peer);
+		if (peer->is_there)
+			continue;
+		mk_copies_end_peer(term->copies, peer->name);
+		stop_peer(leader, peer, false);
 	}
 	mk_lead_each(leader->lead, MK_LEAD_PEERS, keep_unknown, leader);
 	mk_model_each_cluster_peer(leader->model, end_without_secret, leader);
@@ -364,5 +371,6 @@ void leader_copies_end(struct leader_term *term)
 
 	HASH_ITER(hh, term->peers, peer, next)
 		free_peer(term, peer);
+	leader_inbox_end(term);
 	mk_copies_free(term->copies);
 }

@@ -66,7 +66,8 @@ static struct mk_introduce_peer peer_of(const struct mk_lead_object *object)
 		.relays = json_object_get_boolean(mk_json_member(spec, "relay")),
 		.accepts = strcmp(mk_json_text(spec, "accept"), "Transit") == 0 ||
 			   strcmp(mk_json_text(spec, "accept"), "Direct") == 0,
-		.has_secret = *mk_json_text(spec, "secretName"),
+		.is_read = *mk_json_text(spec, "secretName") ||
+			   json_object_get_boolean(mk_json_member(spec, "inbox")),
 		.is_ours = object->is_ours,
 		.owner_name = text_or_null(owner, "name"),
 		.owner_uid = text_or_null(owner, "uid"),

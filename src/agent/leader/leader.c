@@ -65,6 +65,8 @@ static bool has_rest(const struct mk_leader *leader)
 	for (int kind = MK_LEAD_IMPORTS; kind <= MK_LEAD_OWN_SERVICES; kind++)
 		if (kind < MK_LEAD_PUBLISHED || kind > MK_LEAD_PEER_NODES)
 			mk_lead_each(leader->lead, (enum mk_lead_kind)kind, count_ours, &count);
+	if (leader->term->leaving)
+		return true;
 	return count + mk_copies_count(leader->term->copies) > 0;
 }
 
@@ -194,6 +196,8 @@ static void wait_for_time(struct mk_leader *leader, uv_timer_cb at)
 
 	if (!first_ms || (term->introduce_again_ms && term->introduce_again_ms < first_ms))
 		first_ms = term->introduce_again_ms;
+	if (!first_ms || (term->leave_again_ms && term->leave_again_ms < first_ms))
+		first_ms = term->leave_again_ms;
 	if (first_ms && !uv_is_active((uv_handle_t *)&leader->timer))
 		uv_timer_start(&leader->timer, at, first_ms > now_ms ? first_ms - now_ms : NEXT_MS,
 			       0);
@@ -208,8 +212,11 @@ static void work(uv_timer_t *timer)
 	choose(leader);
 	if (!term || leader->term != term || !mk_lead_leads(leader->lead))
 		return;
+	if (has_come(term->leave_again_ms))
+		leader_inbox_look(leader);
 	if (term->cluster_due || term->nodes_due)
 		leader_publish_cluster(leader);
+	leader_inbox_fill(leader);
 	leader_imports_begin(leader);
 	if (term->peers_due)
 		leader_copies_peers(leader);

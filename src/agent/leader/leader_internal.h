@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/agent/leader/leader_internal.h - shared by leader.c, which decides what is to be done,
  * publish.c, which publishes this cluster, imports.c, which merges what clusters export, views.c,
- * which decides by which ranges peers are seen, copies.c, which reads peers' API servers, and
- * introduce.c, by which hubs and branches know one another. */
+ * which decides by which ranges peers are seen, copies.c, which reads peers' API servers, inbox.c,
+ * which writes there, and introduce.c, by which hubs and branches know one another. */
 #ifndef MK_AGENT_LEADER_LEADER_INTERNAL_H
 #define MK_AGENT_LEADER_LEADER_INTERNAL_H
 
@@ -10,6 +10,7 @@
 
 #include "agent/leader/leader.h"
 #include "base/time.h"
+#include "cluster/peer_api.h"
 #include "clusters/externals.h"
 #include "clusterset/imports.h"
 #include "clusterset/peer_status.h"
@@ -34,6 +35,22 @@ struct leader_export {
 	UT_hash_handle hh;
 };
 
+/* A ClusterPeer with secretName or inbox. */
+struct leader_peer {
+	struct mk_leader *leader;
+	char *name, *secret; /* secret NULL: its inbox here is read */
+	struct mk_peer_limits limits;
+	bool introduces;
+	bool publishes_to; /* this cluster writes into an inbox there */
+	bool inbox_due; /* Services are to be put there */
+	struct mk_peer_api *api;
+	int64_t generation; /* of the ClusterPeer; 0: unknown */
+	bool is_there; /* while ClusterPeers are compared */
+	uint64_t leave_until_ms; /* in `leaving`: the end of the time to empty the inbox */
+	struct leader_peer *next; /* in `leaving` */
+	UT_hash_handle hh;
+};
+
 /* Exists while this node leads. */
 struct leader_term {
 	struct leader_export *exports;
@@ -41,7 +58,9 @@ struct leader_term {
 	bool is_merging; /* everything has been read that a merge depends on */
 	bool cluster_due, nodes_due, peers_due, sweep_due, statuses_due, views_due;
 	struct mk_copies *copies;
-	struct leader_peer *peers; /* whose API servers are read */
+	struct leader_peer *peers; /* whose API servers, or inboxes, are read */
+	struct leader_peer *leaving; /* whose inboxes are being emptied */
+	uint64_t leave_again_ms; /* look at these then; 0: there are none */
 	struct mk_externals *externals;
 	/* Peers as Services are published with them; names are copies. NULL: not known yet. */
 	struct mk_imports_cluster *publish_peers;
@@ -84,6 +103,8 @@ const char *leader_now(char text[MK_TIME_STRLEN]);
 /* Return an object of monokube-published without spec, for the caller to put. */
 json_object *leader_published(const char *kind, const char *name, const char *cluster);
 void leader_publish_cluster(struct mk_leader *leader);
+/* Is this object of monokube-published one that this cluster publishes? */
+bool leader_publishes(const struct mk_leader *leader, enum mk_lead_kind kind, const char *name);
 /* Remove what this cluster does not publish any more. */
 void leader_sweep(struct mk_leader *leader);
 /* A ServiceExport came, changed (@tree), or went (NULL). */
@@ -120,7 +141,22 @@ bool leader_copies_write(struct mk_leader *leader, uint64_t end_ms);
 /* Fill @reading, whose texts are in @imported and of the peer. False: the peer is not read. */
 bool leader_copies_reading(const struct mk_leader *leader, const char *peer,
 			   struct mk_copies_report *imported, struct mk_peer_reading *reading);
+/* @peer is in no list any more. */
+void leader_peer_free(struct leader_peer *peer);
 void leader_copies_measure(const struct mk_leader *leader, struct mk_metrics *metrics);
+
+/* inbox.c: what this cluster publishes, in inboxes at peers. */
+void leader_inbox_changed(void *peer, bool is_new); /* as a listener of its API */
+void leader_inbox_put(struct mk_leader *leader, json_object *tree);
+/* Put all Services into inboxes that begin. */
+void leader_inbox_fill(struct mk_leader *leader);
+void leader_inbox_sweep(struct mk_leader *leader);
+/* Empty the inbox at @peer, which is taken and freed later. */
+void leader_inbox_leave(struct mk_leader *leader, struct leader_peer *peer);
+/* .. no, there is such a ClusterPeer again. */
+void leader_inbox_stay(struct leader_term *term, const char *name);
+void leader_inbox_look(struct mk_leader *leader);
+void leader_inbox_end(struct leader_term *term);
 
 /* introduce.c: create and remove ClusterPeers that hubs introduce, and copies for branches. */
 void leader_introduce(struct mk_leader *leader);

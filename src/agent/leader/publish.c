@@ -36,6 +36,7 @@ static void apply(struct mk_leader *leader, json_object *tree)
 
 	if (mk_lead_apply(leader->lead, tree, &err) < 0)
 		leader_failed(leader, &err);
+	leader_inbox_put(leader, tree);
 	json_object_put(tree);
 }
 
@@ -478,8 +479,7 @@ void leader_export_read(struct mk_leader *leader, const char *namespace_, const 
 		forget_externals(leader, of->key);
 	hand_over(leader, &of->publication, &publication);
 	for (size_t i = 0; i < publication.part_count; i++)
-		if (mk_lead_apply(leader->lead, publication.parts[i], &err) < 0)
-			leader_failed(leader, &err);
+		apply(leader, json_object_get(publication.parts[i]));
 	leader->term->sweep_due |=
 		!of->is_read || of->publication.part_count != publication.part_count;
 	mk_publication_release(&of->publication);
@@ -501,21 +501,21 @@ bool leader_exports_are_read(const struct mk_leader *leader)
 
 /* ---- what is published no longer ------------------------------------------------------------- */
 
-static bool is_wanted(const struct mk_leader *leader, const struct mk_lead_object *object)
+bool leader_publishes(const struct mk_leader *leader, enum mk_lead_kind kind, const char *name)
 {
 	const struct mk_config *config = leader->config;
 	size_t length = strlen(config->cluster_name);
 	struct leader_export *of, *next;
 
-	if (object->kind == MK_LEAD_OWN_CLUSTERS)
-		return strcmp(object->name, config->cluster_name) == 0;
-	if (object->kind == MK_LEAD_OWN_NODES)
-		return strncmp(object->name, config->cluster_name, length) == 0 &&
-		       object->name[length] == '.' &&
-		       is_published(leader,
-				    mk_model_node(leader->model, object->name + length + 1));
+	if (!leader_has_work(leader))
+		return false;
+	if (kind == MK_LEAD_OWN_CLUSTERS)
+		return strcmp(name, config->cluster_name) == 0;
+	if (kind == MK_LEAD_OWN_NODES)
+		return strncmp(name, config->cluster_name, length) == 0 && name[length] == '.' &&
+		       is_published(leader, mk_model_node(leader->model, name + length + 1));
 	HASH_ITER(hh, leader->term->exports, of, next)
-		if (has_part(&of->publication, object->name))
+		if (has_part(&of->publication, name))
 			return true;
 	return false;
 }
@@ -526,7 +526,7 @@ static void sweep(void *ctx, const struct mk_lead_object *object)
 	struct mk_error err;
 
 	if (!object->is_ours || *object->relayed_by ||
-	    (leader_has_work(leader) && is_wanted(leader, object)))
+	    leader_publishes(leader, object->kind, object->name))
 		return;
 	if (mk_lead_delete(leader->lead, object, &err) < 0)
 		leader_failed(leader, &err);
@@ -541,6 +541,7 @@ void leader_sweep(struct mk_leader *leader)
 	mk_lead_each(leader->lead, MK_LEAD_OWN_CLUSTERS, sweep, leader);
 	mk_lead_each(leader->lead, MK_LEAD_OWN_NODES, sweep, leader);
 	mk_lead_each(leader->lead, MK_LEAD_OWN_SERVICES, sweep, leader);
+	leader_inbox_sweep(leader);
 }
 
 /* ---- status of ServiceExports ---------------------------------------------------------------- */

@@ -30,63 +30,84 @@ static json_object *add_object(json_object *to, const char *key)
 	return object;
 }
 
-/* The object invite-NAME in @namespace_. */
+/* The object @name in @namespace_, of cluster @cluster. */
 static json_object *new_object(const char *version, const char *kind, const char *namespace_,
-			       const char *name)
+			       const char *name, const char *cluster)
 {
 	json_object *object = json_object_new_object(), *metadata, *labels;
-	char invite[NAME_BYTES];
 
-	snprintf(invite, sizeof(invite), INVITE_PREFIX "%s", name);
 	mk_json_add_text(object, "apiVersion", version);
 	mk_json_add_text(object, "kind", kind);
 	metadata = add_object(object, "metadata");
-	mk_json_add_text(metadata, "name", invite);
+	mk_json_add_text(metadata, "name", name);
 	mk_json_add_text(metadata, "namespace", namespace_);
 	labels = add_object(metadata, "labels");
-	mk_json_add_text(labels, MK_CLUSTER_LABEL, name);
+	mk_json_add_text(labels, MK_CLUSTER_LABEL, cluster);
 	return object;
+}
+
+/* The object invite-NAME in monokube-peers. */
+static json_object *new_invite(const char *kind, const char *name)
+{
+	char invite[NAME_BYTES];
+
+	snprintf(invite, sizeof(invite), INVITE_PREFIX "%s", name);
+	return new_object("v1", kind, MK_PEERS_NAMESPACE, invite, name);
 }
 
 json_object *invite_account(const char *name)
 {
-	json_object *object = new_object("v1", "ServiceAccount", MK_PEERS_NAMESPACE, name);
+	json_object *object = new_invite("ServiceAccount", name);
 
 	json_object_object_add(object, "automountServiceAccountToken",
 			       json_object_new_boolean(false));
 	return object;
 }
 
-json_object *invite_binding(const char *name)
+json_object *invite_bind(const struct invite_binding *binding)
 {
-	json_object *object =
-		new_object(RBAC_GROUP "/v1", "RoleBinding", PUBLISHED_NAMESPACE, name);
+	json_object *object = new_object(RBAC_GROUP "/v1", "RoleBinding", binding->namespace_,
+					 binding->name, binding->cluster);
 	json_object *role = add_object(object, "roleRef"), *subjects = json_object_new_array(),
 		    *subject = json_object_new_object();
-	char invite[NAME_BYTES];
 
-	snprintf(invite, sizeof(invite), INVITE_PREFIX "%s", name);
 	mk_json_add_text(role, "apiGroup", RBAC_GROUP);
-	mk_json_add_text(role, "kind", "Role");
-	mk_json_add_text(role, "name", READER_ROLE);
+	mk_json_add_text(role, "kind", binding->role_kind);
+	mk_json_add_text(role, "name", binding->role);
 	mk_json_add_text(subject, "kind", "ServiceAccount");
-	mk_json_add_text(subject, "name", invite);
-	mk_json_add_text(subject, "namespace", MK_PEERS_NAMESPACE);
+	mk_json_add_text(subject, "name", binding->account);
+	mk_json_add_text(subject, "namespace", binding->account_namespace);
 	json_object_array_add(subjects, subject);
 	json_object_object_add(object, "subjects", subjects);
 	return object;
 }
 
-json_object *invite_secret(const char *name, const char *own)
+json_object *invite_reader(const char *name)
 {
-	json_object *object = new_object("v1", "Secret", MK_PEERS_NAMESPACE, name), *annotations;
 	char invite[NAME_BYTES];
+	const struct invite_binding binding = { .cluster = name,
+						.namespace_ = PUBLISHED_NAMESPACE,
+						.name = invite,
+						.role_kind = "Role",
+						.role = READER_ROLE,
+						.account = invite,
+						.account_namespace = MK_PEERS_NAMESPACE };
 
 	snprintf(invite, sizeof(invite), INVITE_PREFIX "%s", name);
+	return invite_bind(&binding);
+}
+
+json_object *invite_secret(const char *name, const char *own, bool has_inbox)
+{
+	json_object *object = new_invite("Secret", name), *annotations;
+
 	annotations = add_object(mk_json_member(object, "metadata"), "annotations");
-	mk_json_add_text(annotations, "kubernetes.io/service-account.name", invite);
+	mk_json_add_text(annotations, "kubernetes.io/service-account.name",
+			 mk_json_metadata(object, "name"));
 	if (own)
 		mk_json_add_text(annotations, INVITED_BY, own);
+	if (has_inbox)
+		mk_json_add_text(annotations, INVITED_WITH_INBOX, "true");
 	mk_json_add_text(object, "type", TOKEN_TYPE);
 	return object;
 }
@@ -99,6 +120,15 @@ static void print_and_put(json_object *object)
 	json_object_put(object);
 }
 
+static void print_inbox(const char *name)
+{
+	const struct peer_ticket peer = { .cluster = name, .has_inbox = true };
+
+	for (size_t i = 0; i < INBOX_OBJECTS; i++)
+		print_and_put(inbox_object(name, i));
+	print_and_put(ticket_peer(&peer));
+}
+
 /* Without a name of this cluster, `ticket` needs its --cluster. */
 static int invite(const struct mk_cli_options *options, struct mk_error *err)
 {
@@ -109,6 +139,8 @@ static int invite(const struct mk_cli_options *options, struct mk_error *err)
 	ret = ret ?: mk_record_read(options->state_dir, &record, err);
 	if (ret == 0 && own)
 		ret = cluster_name_check("flag --cluster", own, err);
+	if (ret == 0 && options->inbox)
+		ret = inbox_name_check(name, err);
 	if (ret < 0)
 		return ret;
 	if (!own && *record.cluster_name)
@@ -119,8 +151,10 @@ static int invite(const struct mk_cli_options *options, struct mk_error *err)
 			"NAME: value '%s' is this cluster itself, expected the clusterName of another one",
 			name);
 	print_and_put(invite_account(name));
-	print_and_put(invite_binding(name));
-	print_and_put(invite_secret(name, own));
+	print_and_put(invite_reader(name));
+	if (options->inbox)
+		print_inbox(name);
+	print_and_put(invite_secret(name, own, options->inbox));
 	return 0;
 }
 

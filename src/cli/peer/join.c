@@ -25,12 +25,19 @@ struct side {
 struct joining {
 	const struct mk_cli_options *options;
 	struct side sides[2];
+	const struct side *hub; /* has the inbox of the other one; NULL: each reads the other */
 	struct mk_error *err;
 };
 
 static struct side *other_of(struct joining *joining, const struct side *side)
 {
 	return &joining->sides[side == joining->sides];
+}
+
+/* Does this cluster write into an inbox? Then the other one needs no token of it. */
+static bool uses_inbox(const struct joining *joining, const struct side *side)
+{
+	return joining->hub && joining->hub != side;
 }
 
 /* ---- two clusters ---------------------------------------------------------------------------- */
@@ -98,6 +105,30 @@ static int check_role(struct side *side, struct mk_error *err)
 			    side->remote.context, side->remote.context);
 }
 
+/* Both clusters may have joined with an inbox before. */
+static int find_inbox(struct joining *joining)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret >= 0 && i < 2 && !joining->hub; i++) {
+		struct side *side = &joining->sides[i];
+		const struct remote_place place = { "networking.monokube.io/v1alpha1",
+						    "ClusterPeer", NULL,
+						    other_of(joining, side)->cluster };
+		cleanup_json json_object *tree = NULL;
+		json_object *spec;
+
+		ret = remote_get(&side->remote, &place, &tree, joining->err);
+		spec = tree ? mk_json_member(tree, "spec") : NULL;
+		if (json_object_get_boolean(mk_json_member(spec, "inbox")))
+			joining->hub = side;
+	}
+	if (ret < 0 || !joining->hub)
+		return ret < 0 ? ret : 0;
+	return inbox_name_check(joining->sides[joining->hub == joining->sides].cluster,
+				joining->err);
+}
+
 static int open_both(struct joining *joining)
 {
 	const struct mk_cli_options *options = joining->options;
@@ -122,7 +153,8 @@ static int open_both(struct joining *joining)
 			joining->err, EINVAL,
 			"contexts '%s' and '%s': both clusters have the name '%s': give each cluster a clusterName of its own",
 			options->words[0], options->words[1], sides[0].cluster);
-	return ret;
+	joining->hub = options->inbox ? sides : NULL;
+	return ret ?: find_inbox(joining);
 }
 
 static void close_both(struct joining *joining)
@@ -194,17 +226,20 @@ static int put(struct joining *joining, struct side *side, const struct side *fr
 static int invite(struct joining *joining, struct side *side)
 {
 	const char *name = other_of(joining, side)->cluster;
+	bool has_inbox = joining->hub == side;
 	int ret = put(joining, side, NULL, invite_account(name));
 
-	ret = ret ?: put(joining, side, NULL, invite_binding(name));
-	return ret ?: put(joining, side, NULL, invite_secret(name, side->cluster));
+	ret = ret ?: put(joining, side, NULL, invite_reader(name));
+	for (size_t i = 0; ret == 0 && has_inbox && i < INBOX_OBJECTS; i++)
+		ret = put(joining, side, NULL, inbox_object(name, i));
+	return ret ?: put(joining, side, NULL, invite_secret(name, side->cluster, has_inbox));
 }
 
 /* Wait until the API server has filled the Secret. */
 static int wait_for_token(struct joining *joining, struct side *side)
 {
 	cleanup_json json_object *wanted =
-		invite_secret(other_of(joining, side)->cluster, side->cluster);
+		invite_secret(other_of(joining, side)->cluster, side->cluster, false);
 	const struct remote_place place = remote_place_of(wanted);
 	uint64_t end = mk_time_monotonic_ns() + joining->options->timeout * MK_NS_PER_S;
 
@@ -239,20 +274,30 @@ static bool is_loopback(const char *url)
 	       (strncmp(host, "localhost", 9) == 0 && strchr(":/", host[9]));
 }
 
+/* The fields of the ClusterPeer. */
+static void fill_peer(const struct joining *joining, const struct side *from,
+		      struct peer_ticket *ticket)
+{
+	const struct mk_cli_options *options = joining->options;
+
+	ticket->cluster = from->cluster;
+	ticket->access = options->access;
+	ticket->relay = options->relay && from == &joining->sides[1];
+	ticket->accept = options->relay && from == &joining->sides[0] ? "Transit" : NULL;
+	ticket->publishes = joining->hub == from;
+	ticket->has_inbox = uses_inbox(joining, from);
+}
+
 /* The kubeconfig's URL and CA, or --server with the CA of the invitation. */
 static void fill_ticket(const struct joining *joining, const struct side *from,
 			struct peer_ticket *ticket, const char **server, char **authority)
 {
 	const struct mk_credentials *credentials = &from->remote.credentials;
-	const struct mk_cli_options *options = joining->options;
 
 	*server = credentials->server;
-	ticket->cluster = from->cluster;
+	fill_peer(joining, from, ticket);
 	ticket->servers = from->server_count ? from->servers : server;
 	ticket->server_count = from->server_count ?: 1;
-	ticket->access = options->access;
-	ticket->relay = options->relay && from == &joining->sides[1];
-	ticket->accept = options->relay && from == &joining->sides[0] ? "Transit" : NULL;
 	if (from->server_count || credentials->insecure)
 		return;
 	if (credentials->authority.data)
@@ -294,12 +339,33 @@ static int give(struct joining *joining, const struct side *from, bool with_peer
 	return ret == 0 && with_peer ? put(joining, to, from, ticket_peer(&ticket)) : ret;
 }
 
+/* Give the other side the ClusterPeer of @from, whose inbox it reads. */
+static int give_inbox(struct joining *joining, const struct side *from)
+{
+	struct peer_ticket ticket = { 0 };
+
+	fill_peer(joining, from, &ticket);
+	return put(joining, other_of(joining, from), from, ticket_peer(&ticket));
+}
+
 /* ---- join ------------------------------------------------------------------------------------ */
 
 static void print_and_put(json_object *tree)
 {
 	yaml_print(stdout, tree);
 	json_object_put(tree);
+}
+
+static void print_invitation(const struct joining *joining, const struct side *side,
+			     const char *name)
+{
+	bool has_inbox = joining->hub == side;
+
+	print_and_put(invite_account(name));
+	print_and_put(invite_reader(name));
+	for (size_t i = 0; has_inbox && i < INBOX_OBJECTS; i++)
+		print_and_put(inbox_object(name, i));
+	print_and_put(invite_secret(name, side->cluster, has_inbox));
 }
 
 static void print_side(struct joining *joining, const struct side *side)
@@ -311,9 +377,12 @@ static void print_side(struct joining *joining, const struct side *side)
 
 	fill_ticket(joining, from, &ticket, &server, &authority);
 	printf("# cluster %s, context %s\n", side->cluster, side->remote.context);
-	print_and_put(invite_account(from->cluster));
-	print_and_put(invite_binding(from->cluster));
-	print_and_put(invite_secret(from->cluster, side->cluster));
+	if (!uses_inbox(joining, side))
+		print_invitation(joining, side, from->cluster);
+	if (uses_inbox(joining, from)) {
+		print_and_put(ticket_peer(&ticket));
+		return;
+	}
 	printf("# data.token%s: of Secret " INVITE_PREFIX
 	       "%s of cluster %s, which does not exist yet\n",
 	       ticket.authority ? "" : ", data.ca.crt", side->cluster, from->cluster);
@@ -327,7 +396,8 @@ static int join(struct joining *joining)
 	int ret = 0;
 
 	for (size_t i = 0; i < 2; i++)
-		warn(&sides[i], sides[i].remote.credentials.server);
+		if (!uses_inbox(joining, &sides[i]))
+			warn(&sides[i], sides[i].remote.credentials.server);
 	if (joining->options->dry_run) {
 		for (size_t i = 0; i < 2; i++)
 			print_side(joining, &sides[i]);
@@ -336,11 +406,14 @@ static int join(struct joining *joining)
 	for (size_t i = 0; ret == 0 && i < 2; i++)
 		ret = check_role(&sides[i], joining->err);
 	for (size_t i = 0; ret == 0 && i < 2; i++)
-		ret = invite(joining, &sides[i]);
+		if (!uses_inbox(joining, &sides[i]))
+			ret = invite(joining, &sides[i]);
 	for (size_t i = 0; ret == 0 && i < 2; i++)
-		ret = wait_for_token(joining, &sides[i]);
+		if (!uses_inbox(joining, &sides[i]))
+			ret = wait_for_token(joining, &sides[i]);
 	for (size_t i = 0; ret == 0 && i < 2; i++)
-		ret = give(joining, &sides[i], true);
+		ret = uses_inbox(joining, &sides[i]) ? give_inbox(joining, &sides[i])
+						     : give(joining, &sides[i], true);
 	return ret;
 }
 
@@ -351,7 +424,8 @@ static int join(struct joining *joining)
 static int renew(struct joining *joining, struct side *side)
 {
 	const char *other = other_of(joining, side)->cluster;
-	json_object *account = invite_account(other), *secret = invite_secret(other, side->cluster);
+	json_object *account = invite_account(other);
+	json_object *secret = invite_secret(other, side->cluster, joining->hub == side);
 	const struct remote_place places[] = { remote_place_of(secret), remote_place_of(account) };
 	int ret = remote_delete(&side->remote, &places[0], joining->err);
 
@@ -377,6 +451,8 @@ static int rotate(struct joining *joining)
 	for (size_t i = 0; ret == 0 && i < 2; i++) {
 		struct side *side = &joining->sides[i];
 
+		if (uses_inbox(joining, side))
+			continue;
 		ret = renew(joining, side);
 		ret = ret ?: wait_for_token(joining, side);
 		ret = ret ?: give(joining, side, false);
@@ -385,6 +461,27 @@ static int rotate(struct joining *joining)
 }
 
 /* ---- leave ----------------------------------------------------------------------------------- */
+
+/* With the namespace go the bindings and all that lies there. */
+static int leave_inbox(struct joining *joining, struct side *side)
+{
+	char space[NAME_BYTES];
+	const struct remote_place place = { "v1", "Namespace", NULL, space };
+	bool is_dry = joining->options->dry_run;
+	json_object *tree = NULL;
+	int ret;
+
+	inbox_namespace(other_of(joining, side)->cluster, space);
+	ret = remote_get(&side->remote, &place, &tree, joining->err);
+	json_object_put(tree);
+	if (ret <= 0)
+		return ret;
+	ret = is_dry ? 0 : remote_delete(&side->remote, &place, joining->err);
+	if (ret < 0)
+		return ret;
+	say(side, &place, is_dry ? "would be deleted" : "deleted");
+	return 0;
+}
 
 static int leave_one(struct joining *joining, struct side *side)
 {
@@ -415,11 +512,19 @@ static int leave_one(struct joining *joining, struct side *side)
 	return 0;
 }
 
+/* A cluster that writes into an inbox comes first: it may still delete what lies there. */
 static int leave(struct joining *joining)
 {
-	int ret = leave_one(joining, &joining->sides[0]);
+	size_t first = joining->hub == joining->sides;
+	int ret = 0;
 
-	return ret ?: leave_one(joining, &joining->sides[1]);
+	for (size_t i = 0; ret == 0 && i < 2; i++) {
+		struct side *side = &joining->sides[(first + i) % 2];
+
+		ret = leave_one(joining, side);
+		ret = ret ?: leave_inbox(joining, side);
+	}
+	return ret;
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */

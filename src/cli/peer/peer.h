@@ -19,7 +19,9 @@
 #define NAME_BYTES	    96 /* a prefix and a clusterName */
 #define READER_ROLE	    "monokube-peer-reader" /* of manifests/multicluster.yaml */
 #define TOKEN_TYPE	    "kubernetes.io/service-account-token"
-/* On the Secret of an invitation: the cluster that invites. */
+/* On the Secret of an invitation: the invited cluster has an inbox. */
+#define INVITED_WITH_INBOX "networking.monokube.io/inbox"
+/* The same: the cluster that invites. */
 #define INVITED_BY "networking.monokube.io/invited-by"
 
 /* What the invited cluster gets. Texts belong to the caller. */
@@ -30,6 +32,8 @@ struct peer_ticket {
 	const char *authority, *token; /* base64; NULL: left out */
 	const char *access, *accept; /* of the ClusterPeer; NULL: its default */
 	bool relay;
+	bool publishes; /* into an inbox of the inviting cluster */
+	bool has_inbox; /* of the ClusterPeer only: no Secret, its inbox is read */
 };
 
 /* Check a clusterName. An error names @what. */
@@ -38,8 +42,21 @@ mk_must_check int cluster_name_check(const char *what, const char *name, struct 
 /* The invitation of cluster @name: ServiceAccount, RoleBinding, and the Secret, which gets a token
  * from the API server. @own: the cluster that invites; NULL: not known. */
 json_object *invite_account(const char *name);
-json_object *invite_binding(const char *name);
-json_object *invite_secret(const char *name, const char *own);
+json_object *invite_reader(const char *name);
+json_object *invite_secret(const char *name, const char *own, bool has_inbox);
+
+struct invite_binding {
+	const char *cluster; /* the invited one */
+	const char *namespace_, *name, *role_kind, *role, *account, *account_namespace;
+};
+json_object *invite_bind(const struct invite_binding *binding);
+
+/* The inbox of cluster @name: its namespace, and the objects of which it consists, beside the
+ * ClusterPeer of ticket_peer(). */
+#define INBOX_OBJECTS 3
+mk_must_check int inbox_name_check(const char *name, struct mk_error *err);
+void inbox_namespace(const char *name, char space[NAME_BYTES]);
+json_object *inbox_object(const char *name, size_t index);
 
 /* The Secret of a ticket, and the ClusterPeer that names it. */
 json_object *ticket_secret(const struct peer_ticket *ticket);

@@ -72,7 +72,8 @@ int ticket_read(json_object *secret, struct peer_ticket *ticket, struct mk_error
 	json_object *data = mk_json_member(secret, "data");
 	json_object *metadata = mk_json_member(secret, "metadata");
 	const char *authority = mk_json_text(data, "ca.crt"), *token = mk_json_text(data, "token");
-	const char *own = mk_json_text(mk_json_member(metadata, "annotations"), INVITED_BY);
+	json_object *annotations = mk_json_member(metadata, "annotations");
+	const char *own = mk_json_text(annotations, INVITED_BY);
 	const char *name = mk_json_text(metadata, "name");
 	int ret = check_kind(secret, err);
 
@@ -88,6 +89,7 @@ int ticket_read(json_object *secret, struct peer_ticket *ticket, struct mk_error
 	if (ret == 0 && *authority)
 		ret = check_data(name, "ca.crt", authority, is_pem, "certificates in PEM", err);
 	ticket->token = token;
+	ticket->publishes = strcmp(mk_json_text(annotations, INVITED_WITH_INBOX), "true") == 0;
 	ticket->authority = *authority ? authority : NULL;
 	if (!ticket->cluster && *own)
 		ticket->cluster = own;
@@ -154,7 +156,12 @@ json_object *ticket_peer(const struct peer_ticket *ticket)
 	char name[NAME_BYTES];
 
 	snprintf(name, sizeof(name), TICKET_PREFIX "%s", ticket->cluster);
-	mk_json_add_text(spec, "secretName", name);
+	if (ticket->has_inbox)
+		json_object_object_add(spec, "inbox", json_object_new_boolean(true));
+	else
+		mk_json_add_text(spec, "secretName", name);
+	if (ticket->publishes)
+		json_object_object_add(spec, "publishTo", json_object_new_boolean(true));
 	if (ticket->access)
 		mk_json_add_text(spec, "access", ticket->access);
 	if (ticket->relay)

@@ -527,6 +527,11 @@ bool mk_objects_see(struct mk_objects *objects, const char *target, json_object 
 	return true;
 }
 
+bool mk_objects_knows(const struct mk_objects *objects, const char *target)
+{
+	return find(objects, target) != NULL;
+}
+
 bool mk_objects_is_written(const struct mk_objects *objects, const char *target)
 {
 	const struct object *object = find(objects, target);

@@ -73,6 +73,8 @@ void mk_objects_forget(struct mk_objects *objects, const char *target);
  * written, the object is written again. Returns whether it is. */
 bool mk_objects_see(struct mk_objects *objects, const char *target, json_object *tree);
 
+/* Was it told what should be at @target? */
+bool mk_objects_knows(const struct mk_objects *objects, const char *target);
 /* Is everything written that is known of @target? Also if nothing is known. */
 bool mk_objects_is_written(const struct mk_objects *objects, const char *target);
 

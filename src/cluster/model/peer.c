@@ -183,6 +183,29 @@ static int decode_secret(struct mk_texts *texts, const struct mk_json *spec,
 	return peer->secret ? 0 : mk_error_errno(err, ENOMEM, "name of a Secret");
 }
 
+/* How the two clusters get what the other one publishes. */
+static int decode_reading(struct mk_texts *texts, const struct mk_json *spec,
+			  struct mk_cluster_peer *peer, struct mk_error *err)
+{
+	struct mk_json at = { .parent = spec };
+	bool has_inbox = false, publishes_to = false;
+	int ret = decode_secret(texts, spec, peer, err);
+
+	ret = ret ?: tree_bool(spec, "inbox", &has_inbox, err);
+	ret = ret ?: tree_bool(spec, "publishTo", &publishes_to, err);
+	if (ret < 0)
+		return ret;
+	peer->has_inbox = has_inbox;
+	peer->publishes_to = publishes_to;
+	at.key = has_inbox ? "inbox" : "publishTo";
+	json_object_object_get_ex(spec->value, at.key, &at.value);
+	if (has_inbox && peer->secret)
+		return tree_wrong(&at, "no secretName beside it: a peer is read by one way", err);
+	if (publishes_to && !peer->secret)
+		return tree_wrong(&at, "secretName beside it: the Secret has the token", err);
+	return 0;
+}
+
 static int decode_limit(const struct mk_json *limits, const char *key, int64_t max, uint16_t *limit,
 			struct mk_error *err)
 {
@@ -302,7 +325,7 @@ int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
 	ret = ret
 		      ?: TREE_KNOWN(&spec, err, "podCidr", "externalCidr", "via", "access", "relay",
 				    "accept", "path", "mtu", "secretName", "limits",
-				    "importNamespaces", "encryption");
+				    "importNamespaces", "encryption", "inbox", "publishTo");
 	ret = ret ?: tree_created(tree, &peer->created_unix_s, err);
 	ret = ret ?: decode_view(&spec, peer, err);
 	ret = ret ?: decode_assigned(tree, peer, err);
@@ -312,7 +335,7 @@ int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
 		      ?: tree_word(&spec, "access", accesses, MK_ARRAY_SIZE(accesses),
 				   "Exports, Pods or None", &access, err);
 	ret = ret ?: tree_bool(&spec, "relay", &peer->relayed, err);
-	ret = ret ?: decode_secret(texts, &spec, peer, err);
+	ret = ret ?: decode_reading(texts, &spec, peer, err);
 	ret = ret ?: decode_limits(&spec, &peer->limits, err);
 	ret = ret ?: decode_namespaces(texts, &spec, peer, err);
 	ret = ret ?: decode_paths(&spec, peer, err);
@@ -362,7 +385,8 @@ bool cluster_peer_equal(const union policy_object *a, const union policy_object 
 	return left->created_unix_s == right->created_unix_s && left->via == right->via &&
 	       left->same_view == right->same_view && left->access == right->access &&
 	       left->relayed == right->relayed && left->introduces == right->introduces &&
-	       left->encrypts == right->encrypts &&
+	       left->encrypts == right->encrypts && left->has_inbox == right->has_inbox &&
+	       left->publishes_to == right->publishes_to &&
 	       left->introduces_direct == right->introduces_direct && left->path == right->path &&
 	       left->mtu_bytes == right->mtu_bytes && left->secret == right->secret &&
 	       left->import_namespaces == right->import_namespaces &&

@@ -41,6 +41,10 @@
 /* On copies in MK_PEERS_NAMESPACE: the ClusterPeer at whose API server the leader has read them. */
 #define MK_READ_FROM_LABEL "networking.monokube.io/read-from"
 
+/* A branch whose API server the hub cannot reach writes what it publishes into this namespace of
+ * the hub, with the branch's clusterName behind it. */
+#define MK_INBOX_PREFIX "monokube-inbox-"
+
 /* Of spec.limits: what one peer may publish. */
 #define MK_PEER_LIMIT_SERVICES	5000
 #define MK_PEER_LIMIT_ENDPOINTS 50000
@@ -87,6 +91,8 @@ struct mk_cluster_peer {
 	bool introduces : 1; /* accept: Transit or Direct */
 	bool introduces_direct : 1; /* accept: Direct */
 	bool encrypts : 1; /* encryption: WireGuard */
+	bool has_inbox : 1; /* inbox: true; the peer writes into a namespace of this cluster */
+	bool publishes_to : 1; /* publishTo: true; this cluster writes into such one of the peer */
 	uint16_t mtu_bytes; /* 0: the overlay's */
 	struct mk_peer_limits limits;
 	struct mk_peer_externals *externals; /* NULL: no view of external addresses */

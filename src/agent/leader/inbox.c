@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What this cluster publishes, written into its inboxes at peers that cannot read it here. */
+#include <string.h>
+#include <utlist.h>
+
+#include "agent/leader/leader_internal.h"
+#include "base/log.h"
+
+#define LEAVE_MS      10000 /* to empty an inbox */
+#define LEAVE_LOOK_MS 100
+
+static const enum mk_lead_kind own_kinds[MK_PEER_API_KINDS] = {
+	[MK_PEER_API_CLUSTERS] = MK_LEAD_OWN_CLUSTERS,
+	[MK_PEER_API_NODES] = MK_LEAD_OWN_NODES,
+	[MK_PEER_API_SERVICES] = MK_LEAD_OWN_SERVICES,
+};
+
+void leader_inbox_changed(void *ctx, bool is_new)
+{
+	struct leader_peer *peer = ctx;
+	struct leader_term *term = peer->leader->term;
+
+	peer->inbox_due |= is_new;
+	term->sweep_due = true;
+	term->cluster_due |= is_new;
+	leader_schedule(peer->leader);
+}
+
+/* ---- what lies there ------------------------------------------------------------------------- */
+
+void leader_inbox_put(struct mk_leader *leader, json_object *tree)
+{
+	struct leader_peer *peer, *next;
+	struct mk_error err;
+
+	HASH_ITER(hh, leader->term->peers, peer, next)
+		if (mk_peer_api_put(peer->api, tree, &err) < 0)
+			leader_failed(leader, &err);
+}
+
+/* Nodes and this cluster are written by leader_publish_cluster(). */
+void leader_inbox_fill(struct mk_leader *leader)
+{
+	struct leader_export *of, *next_of;
+	struct leader_peer *peer, *next;
+	struct mk_error err;
+
+	HASH_ITER(hh, leader->term->peers, peer, next) {
+		if (!peer->inbox_due)
+			continue;
+		peer->inbox_due = false;
+		HASH_ITER(hh, leader->term->exports, of, next_of)
+			for (size_t i = 0; i < of->publication.part_count; i++)
+				if (mk_peer_api_put(peer->api, of->publication.parts[i], &err) < 0)
+					leader_failed(leader, &err);
+	}
+}
+
+static bool is_wanted(void *ctx, enum mk_peer_api_kind kind, const char *name)
+{
+	return leader_publishes(ctx, own_kinds[kind], name);
+}
+
+void leader_inbox_sweep(struct mk_leader *leader)
+{
+	struct leader_peer *peer, *next;
+
+	HASH_ITER(hh, leader->term->peers, peer, next)
+		mk_peer_api_sweep(peer->api, is_wanted, leader);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void left(struct leader_term *term, struct leader_peer *peer)
+{
+	LL_DELETE(term->leaving, peer);
+	leader_peer_free(peer);
+}
+
+void leader_inbox_leave(struct mk_leader *leader, struct leader_peer *peer)
+{
+	struct leader_term *term = leader->term;
+
+	peer->leave_until_ms = leader_now_ms() + LEAVE_MS;
+	mk_peer_api_withdraw(peer->api);
+	LL_PREPEND(term->leaving, peer);
+	term->leave_again_ms = leader_now_ms() + LEAVE_LOOK_MS;
+	leader_schedule(leader);
+}
+
+void leader_inbox_stay(struct leader_term *term, const char *name)
+{
+	struct leader_peer *peer, *next;
+
+	LL_FOREACH_SAFE(term->leaving, peer, next)
+	if (strcmp(peer->name, name) == 0)
+		left(term, peer);
+}
+
+void leader_inbox_look(struct mk_leader *leader)
+{
+	struct leader_term *term = leader->term;
+	struct leader_peer *peer, *next;
+
+	LL_FOREACH_SAFE(term->leaving, peer, next)
+	{
+		if (mk_peer_api_is_withdrawn(peer->api)) {
+			mk_log_info("peer %s: the inbox there is empty", peer->name);
+			left(term, peer);
+		} else if (leader_now_ms() >= peer->leave_until_ms) {
+			mk_log_warn(
+				"peer %s: its API server did not confirm within %d s that the inbox of this cluster is empty: if namespace " MK_INBOX_PREFIX
+				"%s still exists there, delete it",
+				peer->name, LEAVE_MS / 1000, leader->config->cluster_name);
+			left(term, peer);
+		}
+	}
+	term->leave_again_ms = term->leaving ? leader_now_ms() + LEAVE_LOOK_MS : 0;
+}
+
+void leader_inbox_end(struct leader_term *term)
+{
+	struct leader_peer *peer, *next;
+
+	LL_FOREACH_SAFE(term->leaving, peer, next)
+	left(term, peer);
+}
