@@ -95,6 +95,9 @@ mk_must_check int mk_lead_delete(struct mk_lead *lead, const struct mk_lead_obje
 				 struct mk_error *err);
 /* Write nothing more to this object; what the server has stays. Its status is written. */
 void mk_lead_forget(struct mk_lead *lead, const struct mk_lead_object *object);
+/* Report an Event on an object: see mk_report_event(). */
+void mk_lead_event(struct mk_lead *lead, const struct mk_lead_object *object, bool warning,
+		   const char *reason, const char *message);
 /* Return how many objects wait to be written, and how many writes have failed since the start. */
 size_t mk_lead_waiting(const struct mk_lead *lead);
 uint64_t mk_lead_failures(const struct mk_lead *lead);

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "cluster/api/report.h"
 #include "cluster/lead_internal.h"
 
 static const struct written_kind {
@@ -163,6 +164,21 @@ void mk_lead_forget(struct mk_lead *lead, const struct mk_lead_object *object)
 
 	if (place_of_object(lead, object, false, &place, NULL) == 0)
 		mk_objects_forget(lead->objects, place.target);
+}
+
+void mk_lead_event(struct mk_lead *lead, const struct mk_lead_object *object, bool warning,
+		   const char *reason, const char *message)
+{
+	const struct mk_report_object about = {
+		.api_version = lead_resource(object->kind)->api_version,
+		.kind = followed[object->kind],
+		.namespace_ = *object->namespace_ ? object->namespace_ : NULL,
+		.name = object->name,
+		.uid = object->uid,
+	};
+
+	if (mk_lead_leads(lead) && lead->kube->report && about.kind)
+		mk_report_event(lead->kube->report, &about, warning, reason, message);
 }
 
 static bool may_write(void *ctx)

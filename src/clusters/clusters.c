@@ -179,7 +179,8 @@ static int take_view(struct clusters_work *work, struct clusters_peer *at)
 	if (ret < 0 || at->state->reason)
 		return ret;
 	view = mk_cidr_network(&at->peer->view);
-	if (!is_free(work, at, &view, &held, what))
+	at->state->overlaps = !is_free(work, at, &view, &held, what);
+	if (at->state->overlaps)
 		return clusters_say(&at->state->reason,
 				    "spec.podCidr %s overlaps %s, %s: name a free range",
 				    mk_cidr_format(&view, text), mk_cidr_format(&held, other),
@@ -207,7 +208,8 @@ static int take_external_view(struct clusters_work *work, struct clusters_peer *
 			"spec.externalCidr '%s' has another prefix length than the peer's range %s: give it %u bits",
 			mk_cidr_format(&view, text), mk_cidr_format(&home, other),
 			home.prefix_bits);
-	if (!is_free(work, at, &view, &held, what))
+	at->state->overlaps = !is_free(work, at, &view, &held, what);
+	if (at->state->overlaps)
 		return clusters_say(&at->state->reason,
 				    "spec.externalCidr %s overlaps %s, %s: name a free range",
 				    mk_cidr_format(&view, text), mk_cidr_format(&held, other),

@@ -134,6 +134,7 @@ struct mk_clusters_state {
 	/* The largest packet to it as configured, and as it passes; 0: it has no rows. */
 	uint16_t mtu_bytes, path_mtu_bytes;
 	bool cannot_encrypt; /* it encrypts, but this node cannot */
+	bool overlaps; /* @reason is that a view of it overlaps another range */
 };
 
 struct mk_clusters_cluster {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "clusterset/condition.h"
 #include "clusterset/content.h"
 
@@ -300,4 +301,38 @@ json_object *mk_peer_status(json_object *cluster_peer, const struct mk_peer_repo
 	tree = make_status(&maker, cluster_peer, status);
 	free(at.note);
 	return tree;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+static bool is_one_of(const char *word, const char *const *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(words[i], word) == 0)
+			return true;
+	return false;
+}
+
+/* Ready follows from the others. Incomplete is also how each reading begins. */
+static bool is_quiet(const char *type, const char *reason)
+{
+	static const char *const reasons[] = { "Starting", "Manual", "Off", "NotPublished",
+					       "Incomplete" };
+
+	return strcmp(type, "Ready") == 0 || is_one_of(reason, reasons, MK_ARRAY_SIZE(reasons));
+}
+
+enum mk_peer_news mk_peer_news(const char *type, const char *before, const char *reason,
+			       bool is_true)
+{
+	static const char *const bad[] = { "Degraded", "PathMTU" };
+	bool is_bad = !is_true || is_one_of(reason, bad, MK_ARRAY_SIZE(bad));
+
+	if (is_quiet(type, reason))
+		return MK_PEER_NEWS_QUIET;
+	if (before && is_quiet(type, before))
+		before = NULL;
+	if (before ? strcmp(before, reason) == 0 : !is_bad)
+		return MK_PEER_NEWS_NONE;
+	return is_bad ? MK_PEER_NEWS_BAD : MK_PEER_NEWS_GOOD;
 }

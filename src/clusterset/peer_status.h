@@ -39,4 +39,16 @@ struct mk_peer_report {
 json_object *mk_peer_status(json_object *cluster_peer, const struct mk_peer_report *report,
 			    const char *now);
 
+/* Is a condition worth an Event on the ClusterPeer? */
+enum mk_peer_news {
+	MK_PEER_NEWS_QUIET, /* it only begins, or says what the user has set: as if it was not there */
+	MK_PEER_NEWS_NONE, /* it is as before, or good from the beginning */
+	MK_PEER_NEWS_GOOD,
+	MK_PEER_NEWS_BAD,
+};
+
+/* @before: its reason before; NULL: there was none. */
+enum mk_peer_news mk_peer_news(const char *type, const char *before, const char *reason,
+			       bool is_true);
+
 #endif

@@ -109,6 +109,23 @@ leaders_are_killed()
 	answers west a east b
 }
 
+# A route of node2 to a part of the view: only that node cannot use the view, and reports it.
+overlap_events() { get east /api/v1/events '[.items[] | select(.reason == "PeerViewOverlaps") | .involvedObject.name] | unique | join(" ")'; }
+overlap_is_reported() { expect_eq "nodes that report" node2 "$(overlap_events)"; }
+says_overlap() { expect_match "peers of node2" "west .*overlaps" "$(of east on node2 "$MK_BIN" peers || true)"; }
+node_overlaps()
+{
+	local view part
+	view=$(view_of east west)
+	part=${view%.*.*}.77.0/24
+	[[ $view != *:* ]] || part=${view%/*}/64
+	of east on node2 ip route add "$part" dev eth0
+	wait_for 40 overlap_is_reported
+	wait_for 20 says_overlap
+	of east on node2 ip route del "$part" dev eth0
+	wait_for 40 peers_are east node2 "west direct ok"
+}
+
 hub_is_deleted()
 {
 	of west lab kubectl delete clusterpeer east
@@ -124,5 +141,6 @@ check "the hub cannot reach the API server of a branch: the branch fills its inb
 check "each uses the Service of the other one" both_use_services
 check "with access: Pods, pods reach pods both ways, by TCP and UDP" pods_reach_pods
 check "both leaders are killed: the next ones carry a change by the inbox" leaders_are_killed
+check "a node with a route to a part of a view reports it by an Event, and uses the view again later" node_overlaps
 check "the branch deletes its ClusterPeer: the inbox is empty, and the imports go" hub_is_deleted
 finish

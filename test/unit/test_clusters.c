@@ -767,6 +767,9 @@ START_TEST(test_view)
 	compile();
 	check_reason(0, views[_i].reason);
 	ck_assert_msg(rows.states[0].has_view == !views[_i].reason, "%s", views[_i].name);
+	ck_assert_msg(rows.states[0].overlaps ==
+			      (views[_i].reason && strstr(views[_i].reason, "overlaps")),
+		      "%s", views[_i].name);
 }
 END_TEST
 

@@ -308,6 +308,40 @@ START_TEST(test_peer_probed)
 }
 END_TEST
 
+START_TEST(test_peer_news)
+{
+	static const struct {
+		const char *type, *before, *reason;
+		bool is_true;
+		enum mk_peer_news news;
+	} rows[] = {
+		{ "Ranges", NULL, "Assigned", true, MK_PEER_NEWS_NONE },
+		{ "Ranges", NULL, "PoolExhausted", false, MK_PEER_NEWS_BAD },
+		{ "Ranges", "PoolExhausted", "PoolExhausted", false, MK_PEER_NEWS_NONE },
+		{ "Ranges", "PoolExhausted", "Assigned", true, MK_PEER_NEWS_GOOD },
+		{ "Ranges", "Assigned", "NotPublished", false, MK_PEER_NEWS_QUIET },
+		{ "Ranges", "NotPublished", "Assigned", true, MK_PEER_NEWS_NONE },
+		{ "Connected", "Connected", "Starting", false, MK_PEER_NEWS_QUIET },
+		{ "Connected", "Starting", "Connected", true, MK_PEER_NEWS_NONE },
+		{ "Connected", "Starting", "Unauthorized", false, MK_PEER_NEWS_BAD },
+		{ "Connected", "Unauthorized", "Unreachable", false, MK_PEER_NEWS_BAD },
+		{ "Connected", NULL, "Manual", false, MK_PEER_NEWS_QUIET },
+		{ "Encrypted", NULL, "Off", false, MK_PEER_NEWS_QUIET },
+		{ "Imported", "Complete", "Incomplete", false, MK_PEER_NEWS_QUIET },
+		{ "Imported", "Complete", "LimitExceeded", false, MK_PEER_NEWS_BAD },
+		{ "Reachable", NULL, "Degraded", true, MK_PEER_NEWS_BAD },
+		{ "Reachable", "Reachable", "PathMTU", true, MK_PEER_NEWS_BAD },
+		{ "Reachable", "NoAnswer", "Reachable", true, MK_PEER_NEWS_GOOD },
+		{ "Ready", "Ready", "NotReady", false, MK_PEER_NEWS_QUIET },
+	};
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(rows); i++)
+		ck_assert_msg(mk_peer_news(rows[i].type, rows[i].before, rows[i].reason,
+					   rows[i].is_true) == rows[i].news,
+			      "row %zu: %s %s", i, rows[i].type, rows[i].reason);
+}
+END_TEST
+
 START_TEST(test_peer_read)
 {
 	const struct mk_peer_reading reading = {
@@ -342,5 +376,6 @@ UNIT_SUITE("clusterset status")
 	tcase_add_test(tcase, test_peer_not_ready);
 	tcase_add_test(tcase, test_peer_probed);
 	tcase_add_test(tcase, test_peer_encrypted);
+	tcase_add_test(tcase, test_peer_news);
 	tcase_add_test(tcase, test_peer_read);
 }

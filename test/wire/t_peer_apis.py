@@ -15,7 +15,7 @@ import harness  # noqa: E402
 from harness import TOKEN, Follow, Server, Wrong, expect, run, wait  # noqa: E402
 from objects import add_service, add_slice  # noqa: E402
 from t_leader import MANY_S, MCS, SHORT, add_export, add_namespace, add_web, addresses, has, leads, names, start, writes  # noqa: E402
-from t_peers import PEERS, PUBLISHED, add_peer, make, publish_node  # noqa: E402
+from t_peers import PEERS, PUBLISHED, add_peer, make, publish, publish_node  # noqa: E402
 
 HERE, THERE = "monokube-peers", "monokube-published"
 SECRETS = "/api/v1/namespaces/monokube-peers/secrets"
@@ -84,11 +84,11 @@ def condition(west, kind="Connected", peer="east"):
     return next((c for c in found if c["type"] == kind), {"reason": "", "message": ""})
 
 
-def becomes(west, reason, kind="Connected", text=""):
+def becomes(west, reason, kind="Connected", text="", peer="east"):
     try:
-        wait(reason, lambda: condition(west, kind)["reason"] == reason and text in condition(west, kind)["message"], MANY_S)
+        wait(reason, lambda: condition(west, kind, peer)["reason"] == reason and text in condition(west, kind, peer)["message"], MANY_S)
     except Wrong:
-        raise Wrong("condition %s: have %s, expected %s with '%s'" % (kind, condition(west, kind), reason, text)) from None
+        raise Wrong("condition %s: have %s, expected %s with '%s'" % (kind, condition(west, kind, peer), reason, text)) from None
 
 
 def come_and_go():
@@ -353,6 +353,40 @@ def hub_is_read():
     client.alive()
 
 
+def events(west):
+    found = west.done("GET", "/api/v1/namespaces/default/events")["items"]
+    return sorted((e["involvedObject"]["kind"], e["involvedObject"]["name"], e["type"], e["reason"], e.get("count"))
+                  for e in found if e["involvedObject"]["kind"] == "ClusterPeer")
+
+
+def events_of_a_peer():
+    """a change of a condition is one Event on the ClusterPeer, a good beginning none; the next leader repeats nothing"""
+    east, west, first = pair()
+    copies(west, "web")
+    becomes(west, "Connected")
+    expect("Events of a good beginning", events(west), [])
+    east.settings(tokens=[TOKEN + "-2"])
+    becomes_after_cut(east, west)
+    refused = ("ClusterPeer", "east", "Warning", "Unauthorized", 1)
+    wait("the Event", lambda: events(west) == [refused])
+    uid = west.done("GET", PEERS + "/east")["metadata"]["uid"]
+    event = west.done("GET", "/api/v1/namespaces/default/events")["items"][0]
+    expect("Event", (event["involvedObject"]["uid"], "HTTP status 401" in event["message"]), (uid, True))
+    west.patch(SECRETS + "/peer-east", {"data": {"token": encode(TOKEN + "-2")}})
+    becomes(west, "Connected")
+    both = [("ClusterPeer", "east", "Normal", "Connected", 1), refused]
+    wait("the second Event", lambda: events(west) == both)
+    add_peer(west, "north", podCidr="240.0.0.0/16", inbox=True)
+    publish(west, "north")
+    becomes(west, "Conflict", "Ranges", peer="north")
+    wait("the third Event", lambda: ("ClusterPeer", "north", "Warning", "Conflict", 1) in events(west))
+    first.stop()
+    leads(start(west, "worker-2"))
+    west.patch(PEERS + "/east", {"spec": {"access": "Pods"}})
+    becomes(west, "Complete", "Imported")
+    expect("Events", [e for e in events(west) if e[1] == "east"], both)
+
+
 INBOX = "monokube-inbox-%s"
 
 
@@ -477,5 +511,5 @@ def both_ways():
 
 
 if __name__ == "__main__":
-    sys.exit(run([inbox_is_read, inbox_is_written, inbox_is_denied, both_ways, hub_is_read, come_and_go, by_hand, taken_over, token, lost_secret, certificate, away_and_back, in_turn, without_resources,
+    sys.exit(run([events_of_a_peer, inbox_is_read, inbox_is_written, inbox_is_denied, both_ways, hub_is_read, come_and_go, by_hand, taken_over, token, lost_secret, certificate, away_and_back, in_turn, without_resources,
                   next_leader, hostile]))

@@ -194,8 +194,9 @@ static struct clusters_result result_of(const struct mk_node_clusters *clusters,
 /* The command line and the log are no reason to hold up the tables. */
 static void say(struct mk_node_clusters *clusters, const struct mk_clusters_objects *objects)
 {
-	const struct mk_core *core = clusters->node->core;
+	struct mk_core *core = clusters->node->core;
 	struct clusters_result result = result_of(clusters, objects);
+	cleanup_free char *overlaps = clusters_overlaps(&result);
 	struct mk_error err = { 0 };
 
 	if (clusters_write(&result, &core->config, &err) < 0)
@@ -203,6 +204,10 @@ static void say(struct mk_node_clusters *clusters, const struct mk_clusters_obje
 	clusters->said = clusters->said ?: calloc(1, sizeof(*clusters->said));
 	if (clusters->said)
 		clusters_log(&result, clusters->said);
+	if (overlaps && *overlaps)
+		(void)mk_core_warn(core, MK_WARN_PEER_VIEW, overlaps);
+	else
+		mk_core_warn_over(core, MK_WARN_PEER_VIEW);
 }
 
 /* ---- probes ---------------------------------------------------------------------------------- */

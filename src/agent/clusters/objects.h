@@ -43,6 +43,9 @@ mk_must_check int clusters_unwrite(const char *state_dir, struct mk_error *err);
 struct clusters_said {
 	char *state, *lacks;
 };
+/* Return the reasons of peers whose views this node cannot have, empty: none; the caller frees it.
+ * NULL: out of memory. */
+char *clusters_overlaps(const struct clusters_result *result);
 void clusters_log(const struct clusters_result *result, struct clusters_said *said);
 
 #endif

@@ -296,6 +296,27 @@ static char *reasons_text(const struct clusters_result *result)
 	return text;
 }
 
+char *clusters_overlaps(const struct clusters_result *result)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	if (!stream)
+		return NULL;
+	for (size_t i = 0; i < MK_FAMILIES * result->objects->count; i++) {
+		size_t peer = i / MK_FAMILIES;
+		const struct mk_clusters_state *state = state_of(result, i % MK_FAMILIES, peer);
+
+		if (state && state->overlaps)
+			fprintf(stream, "%speer '%s': %s", ftell(stream) ? "; " : "",
+				result->objects->of[peer]->name, state->reason);
+	}
+	if (fclose(stream) != 0)
+		free(mk_steal_ptr(text));
+	return text;
+}
+
 void clusters_log(const struct clusters_result *result, struct clusters_said *said)
 {
 	cleanup_free char *lacks = reasons_text(result);

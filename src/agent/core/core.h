@@ -45,6 +45,7 @@ enum mk_warning {
 	MK_WARN_POD_CIDR, /* pods have addresses outside the node's pod CIDR */
 	MK_WARN_HEALTH_PORT, /* a healthCheckNodePort that is in use already */
 	MK_WARN_FAMILY, /* a configured family that the Node object lacks */
+	MK_WARN_PEER_VIEW, /* views of other clusters that this node cannot have */
 	MK_WARNINGS
 };
 

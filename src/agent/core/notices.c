@@ -28,6 +28,8 @@ static const char *const warning_reasons[MK_WARNINGS] = {
 	[MK_WARN_NETWORKS] = "NetworkRangesOverlap",
 	[MK_WARN_POD_CIDR] = "PodCIDRChanged",
 	[MK_WARN_HEALTH_PORT] = "FailedToStartServiceHealthcheck",
+	[MK_WARN_FAMILY] = "AddressFamilyMissing",
+	[MK_WARN_PEER_VIEW] = "PeerViewOverlaps",
 };
 
 bool mk_core_warn(struct mk_core *core, enum mk_warning warning, const char *text)

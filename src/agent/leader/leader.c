@@ -90,6 +90,7 @@ static void end_term(struct mk_leader *leader)
 	mk_views_free(term->views);
 	mk_externals_free(term->externals);
 	leader_known_free(term);
+	leader_events_forget(term, NULL);
 	leader_waiting_free(term);
 	free(term->relayed);
 	free(term);
@@ -130,6 +131,8 @@ static void on_object(void *ctx, const struct mk_lead_object *object, json_objec
 		leader_externals_seen(leader, tree);
 	leader_introduce_seen(leader, object, tree);
 	leader_copies_seen(leader, object, tree);
+	if (object->kind == MK_LEAD_PEERS && !tree)
+		leader_events_forget(leader->term, object->name);
 	leader->term->peers_due |= object->kind == MK_LEAD_PEERS;
 	leader->term->views_due |= object->kind == MK_LEAD_PEERS;
 	leader->term->sweep_due |= !tree;

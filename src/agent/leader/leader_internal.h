@@ -22,6 +22,7 @@
 #define LEADER_VIEWS_AGAIN_MS 60000 /* a released view may be free by then */
 
 struct leader_known;
+struct leader_said;
 struct leader_waiting;
 
 /* A ServiceExport. */
@@ -65,6 +66,7 @@ struct leader_term {
 	/* Peers as Services are published with them; names are copies. NULL: not known yet. */
 	struct mk_imports_cluster *publish_peers;
 	size_t publish_peer_count;
+	struct leader_said *events; /* on ClusterPeers */
 	struct mk_views *views; /* NULL: none are computed yet */
 	/* When views are computed again, because peerPools had no free range for a peer; 0: no. */
 	uint64_t views_again_ms;
@@ -144,6 +146,11 @@ bool leader_copies_reading(const struct mk_leader *leader, const char *peer,
 /* @peer is in no list any more. */
 void leader_peer_free(struct leader_peer *peer);
 void leader_copies_measure(const struct mk_leader *leader, struct mk_metrics *metrics);
+
+/* events.c: write an Event for each condition of @status that is another one than before. */
+void leader_say_conditions(struct mk_leader *leader, const struct mk_lead_object *peer,
+			   json_object *status);
+void leader_events_forget(struct leader_term *term, const char *peer); /* NULL: all */
 
 /* inbox.c: what this cluster publishes, in inboxes at peers. */
 void leader_inbox_changed(void *peer, bool is_new); /* as a listener of its API */

@@ -198,6 +198,7 @@ static void write_status(struct mk_leader *leader, const struct mk_peer_report *
 	if (leader_copies_reading(leader, object->name, &imported, &reading))
 		with_reading.reading = &reading;
 	status = mk_peer_status(object->tree, &with_reading, leader_now(now));
+	leader_say_conditions(leader, object, status);
 	if (status && mk_lead_apply_status(leader->lead, status, &err) < 0)
 		leader_failed(leader, &err);
 }
