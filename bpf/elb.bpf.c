@@ -197,8 +197,9 @@ int elb_uplink_egress(struct __sk_buff *skb)
 	__u8 flags = 0;
 	int ret;
 
-	if (leaves_clear(skb))
-		return drop(skb, MK_HOOK_UPLINK_EGRESS, MK_DROP_PEER_CLEAR, &unknown);
+	ret = leaves_clear(skb);
+	if (ret)
+		return drop(skb, MK_HOOK_UPLINK_EGRESS, ret, &unknown);
 	(void)other_family_next(skb, MK_ENTRY_UPLINK_EGRESS);
 	if (!settings || !settings->host_backends)
 		return TC_ACT_UNSPEC;

@@ -149,10 +149,10 @@ int nat_uplink(struct __sk_buff *skb)
 		ret = fragment_gather(skb, &pkt, MK_HOOK_UPLINK);
 	if (ret < MK_GO_ON)
 		return fragment_next(skb, &ctx, &pkt, ret);
-	if (is_overlay_carrier(&pkt) && is_for_this_host(&pkt))
-		return is_nodes_carrier(skb, &pkt)
-			       ? TC_ACT_UNSPEC
-			       : drop(skb, ctx.hook, MK_DROP_OVERLAY_STRANGER, &pkt.tuple);
+	if (is_overlay_carrier(&pkt) && is_for_this_host(&pkt)) {
+		ret = check_nodes_carrier(skb, &pkt);
+		return ret ? drop(skb, ctx.hook, ret, &pkt.tuple) : TC_ACT_UNSPEC;
+	}
 	if (pkt.l4 == MK_L4_ICMP_ERROR && is_for_this_host(&pkt) && shrinks_carriers(skb, &pkt))
 		return drop(skb, ctx.hook, MK_DROP_FORGED_ERROR, &pkt.tuple);
 	if (skb->pkt_type != PACKET_HOST || is_link_local(&pkt.tuple.saddr))
@@ -188,14 +188,19 @@ int nat_tunnel(struct __sk_buff *skb)
 	return drop(skb, MK_HOOK_UPLINK, MK_DROP_CHAIN_BROKEN, &unknown);
 }
 
-/* Is it a carrier of the VXLAN device mkwgpeer, from a node of another cluster? WireGuard has
- * proved its source address. */
-static __always_inline int is_peers_carrier(struct __sk_buff *skb)
+/* Is it a carrier of the overlay from a node of this cluster, or one of the VXLAN device mkwgpeer
+ * from a node of another cluster? WireGuard has proved its source address. */
+static __always_inline int is_tunnelled_carrier(struct __sk_buff *skb)
 {
 	struct mk_far_addr sender = { 0 };
 	struct wireguard_carrier at = { 0 };
+	__s32 vni = wireguard_carrier_read(skb, &at);
 
-	if (!wireguard_carrier_read(skb, &at) || at.ip.frag_off & bpf_htons(MK_IPV4_FRAGMENT))
+	if (vni < 0 || at.ip.frag_off & bpf_htons(MK_IPV4_FRAGMENT))
+		return 0;
+	if (vni == MK_VXLAN_VNI || vni == MK_SFC_VNI)
+		return may_tunnel(skb, &at, (__u32)vni);
+	if (vni != MK_CLUSTER_WG_VNI)
 		return 0;
 	/* not in the initializer, which would become a map of constants of its own */
 	sender.word[2] = bpf_htonl(0xffff);
@@ -203,14 +208,14 @@ static __always_inline int is_peers_carrier(struct __sk_buff *skb)
 	return may_carry_cluster(&at.inner, &sender, MK_CLUSTER_CARRIER_ENCRYPTED);
 }
 
-/* WireGuard brings other clusters' packets in carriers of their nodes. Whatever else a peer sends
- * by it does not reach this host. */
+/* WireGuard brings packets in carriers of nodes. Whatever else a peer sends by it does not reach
+ * this host. */
 SEC("tc")
 int wireguard_in(struct __sk_buff *skb)
 {
 	const struct mk_tuple unknown = { 0 };
 
-	return is_peers_carrier(skb)
+	return is_tunnelled_carrier(skb)
 		       ? TC_ACT_UNSPEC
 		       : drop(skb, MK_HOOK_UPLINK, MK_DROP_OVERLAY_STRANGER, &unknown);
 }

@@ -130,27 +130,27 @@ struct carrier_sender {
 	const struct mk_peer *peer; /* NULL: no node of this cluster */
 };
 
-/* May this host unpack the carrier whose UDP header is at @l4_off? Packets with another VNI are for
- * another device of this host. Other clusters are in tables that outlive the agent, so their
- * carriers are always checked. */
-static __always_inline int may_unpack(struct __sk_buff *skb, __u32 l4_off, int is_fragment,
-				      const struct carrier_sender *sender)
+/* Must carriers with @vni come and go by WireGuard only? */
+static __always_inline int is_never_clear(__u32 vni)
+{
+	return mk_node.encrypts_all && (vni == MK_VXLAN_VNI || vni == MK_SFC_VNI);
+}
+
+/* May @sender send @inner with @vni in the clear? Packets with another VNI are for another device
+ * of this host. Other clusters are in tables that outlive the agent, so their carriers are always
+ * checked. @known: all Nodes are. */
+static __always_inline int may_send(const struct carried *inner, __u32 vni, int known,
+				    const struct carrier_sender *sender)
 {
 	const struct mk_peer *peer = sender->peer;
-	struct carried inner = { 0 };
-	int known = nodes_are_known();
 
-	if (!known && !mk_node.cluster_number)
-		return 1;
-	if (read_carried(skb, l4_off, is_fragment, &inner))
-		return !known;
-	switch (bpf_ntohl(inner.vni) >> 8) {
+	switch (vni) {
 	case MK_VXLAN_VNI:
-		return !known || (peer && may_carry(&inner, peer));
+		return !known || (peer && may_carry(inner, peer));
 	case MK_SFC_VNI:
-		return !known || (peer && may_carry_sfc(&inner, peer));
+		return !known || (peer && may_carry_sfc(inner, peer));
 	case MK_CLUSTER_VNI:
-		return !mk_node.cluster_number || may_carry_cluster(&inner, &sender->addr, 0);
+		return !mk_node.cluster_number || may_carry_cluster(inner, &sender->addr, 0);
 	case MK_CLUSTER_WG_VNI: /* only inside WireGuard */
 		return !mk_node.cluster_number;
 	default:
@@ -158,22 +158,41 @@ static __always_inline int may_unpack(struct __sk_buff *skb, __u32 l4_off, int i
 	}
 }
 
-/* May this host unpack the carrier @pkt? Later fragments pass, because the first one is checked. */
-static __always_inline int is_nodes_carrier(struct __sk_buff *skb, const struct packet *pkt)
+/* May this host unpack the carrier whose UDP header is at @l4_off? Returns 0 or a drop reason. */
+static __always_inline int check_carrier(struct __sk_buff *skb, __u32 l4_off, int is_fragment,
+					 const struct carrier_sender *sender)
+{
+	struct carried inner = { 0 };
+	int known = nodes_are_known();
+	__u32 vni;
+
+	if (!known && !mk_node.cluster_number && !mk_node.encrypts_all)
+		return 0;
+	if (read_carried(skb, l4_off, is_fragment, &inner))
+		return known ? MK_DROP_OVERLAY_STRANGER : 0;
+	vni = bpf_ntohl(inner.vni) >> 8;
+	if (is_never_clear(vni))
+		return MK_DROP_OVERLAY_CLEAR;
+	return may_send(&inner, vni, known, sender) ? 0 : MK_DROP_OVERLAY_STRANGER;
+}
+
+/* May this host unpack the carrier @pkt? Later fragments pass, because the first one is checked.
+ * Returns 0 or a drop reason. */
+static __always_inline int check_nodes_carrier(struct __sk_buff *skb, const struct packet *pkt)
 {
 	struct carrier_sender sender;
 
 	if (pkt->fragment == MK_LATER_FRAGMENT)
-		return 1;
+		return 0;
 	sender.addr = far_addr(&pkt->tuple.saddr);
 	sender.peer = bpf_map_lookup_elem(&peers, &pkt->tuple.saddr);
-	return may_unpack(skb, pkt->l4_off, pkt->fragment, &sender);
+	return check_carrier(skb, pkt->l4_off, pkt->fragment, &sender);
 }
 
 /* ---- inside WireGuard ------------------------------------------------------------------------ */
 
-/* The headers of a carrier of mkwgpeer, up to the addresses of its frame. Its nodes have addresses
- * of IPv4, whatever family the pods have. */
+/* The headers of a carrier, up to the addresses of its frame. Nodes that encrypt have addresses of
+ * IPv4, whatever family the pods have. */
 struct wireguard_carrier {
 	struct iphdr ip;
 	struct udphdr udp;
@@ -183,28 +202,84 @@ struct wireguard_carrier {
 #define MK_IPV4_OFFSET	 0x1fff /* RFC 791: a later fragment */
 #define MK_IPV4_FRAGMENT 0x3fff /* .. and more fragments follow */
 
-/* Read @at if the packet is a carrier of mkwgpeer. Offsets are from the IP header, because packets
- * of WireGuard's device have no Ethernet header. */
-static __always_inline int wireguard_carrier_read(struct __sk_buff *skb,
-						  struct wireguard_carrier *at)
+/* Read @at, but for the addresses of a frame of IP, if the packet is a carrier. Offsets are from
+ * the IP header, because packets of WireGuard's device have no Ethernet header. Returns its VNI, or
+ * -1. */
+static __always_inline __s32 wireguard_carrier_read(struct __sk_buff *skb,
+						    struct wireguard_carrier *at)
 {
 	if (skb->protocol != bpf_htons(ETH_P_IP) ||
 	    bpf_skb_load_bytes_relative(skb, 0, at, offsetof(struct wireguard_carrier, inner.ip),
 					BPF_HDR_START_NET))
-		return 0;
-	return at->ip.ihl == sizeof(at->ip) / 4 && at->ip.protocol == IPPROTO_UDP &&
-	       !(at->ip.frag_off & bpf_htons(MK_IPV4_OFFSET)) &&
-	       at->udp.dest == mk_node.vxlan_port &&
-	       bpf_ntohl(at->inner.vni) >> 8 == MK_CLUSTER_WG_VNI;
+		return -1;
+	if (at->ip.ihl != sizeof(at->ip) / 4 || at->ip.protocol != IPPROTO_UDP ||
+	    at->ip.frag_off & bpf_htons(MK_IPV4_OFFSET) || at->udp.dest != mk_node.vxlan_port)
+		return -1;
+	return (__s32)(bpf_ntohl(at->inner.vni) >> 8);
 }
 
-/* Would a packet leave unencrypted that has to be encrypted? An FDB entry of mkwgpeer that is not
- * the agent's may lead to an uplink. mkwgpeer lets no carrier be fragmented. */
+/* A carrier of the overlay between addresses of IPv6, which WireGuard does not carry here. */
+static __always_inline __s32 ipv6_carrier_vni(struct __sk_buff *skb)
+{
+	struct {
+		struct ipv6hdr ip;
+		struct udphdr udp;
+		__be32 flags, vni;
+	} at = { 0 };
+
+	if (skb->protocol != bpf_htons(ETH_P_IPV6) ||
+	    bpf_skb_load_bytes_relative(skb, 0, &at, sizeof(at), BPF_HDR_START_NET))
+		return -1;
+	if (at.ip.nexthdr != IPPROTO_UDP || at.udp.dest != mk_node.vxlan_port)
+		return -1;
+	return (__s32)(bpf_ntohl(at.vni) >> 8);
+}
+
+/* Would a packet leave unencrypted that has to be encrypted? An FDB entry that is not the agent's
+ * may lead to an uplink. The devices let no such carrier be fragmented. Returns 0 or a drop
+ * reason. */
 static __always_inline int leaves_clear(struct __sk_buff *skb)
 {
 	struct wireguard_carrier at = { 0 };
+	__s32 vni;
 
-	return mk_node.encrypts && wireguard_carrier_read(skb, &at);
+	if (!mk_node.encrypts && !mk_node.encrypts_all)
+		return 0;
+	vni = wireguard_carrier_read(skb, &at);
+	if (mk_node.encrypts && vni == MK_CLUSTER_WG_VNI)
+		return MK_DROP_PEER_CLEAR;
+	if (mk_node.encrypts_all && vni < 0)
+		vni = ipv6_carrier_vni(skb);
+	return vni >= 0 && is_never_clear((__u32)vni) ? MK_DROP_OVERLAY_CLEAR : 0;
+}
+
+/* Find the node of this cluster with address @saddr, which WireGuard has proved; NULL: none. */
+static __always_inline const struct mk_peer *proved_peer(__be32 saddr)
+{
+#if MK_FAMILY == 4
+	return bpf_map_lookup_elem(&peers, &saddr);
+#else
+	struct mk_far_addr sender = { 0 };
+
+	/* not in the initializer, which would become a map of constants of its own */
+	sender.word[2] = bpf_htonl(0xffff);
+	sender.word[3] = saddr;
+	return bpf_map_lookup_elem(&far_peers, &sender);
+#endif
+}
+
+/* May a node of this cluster send the carrier @at by WireGuard? The same checks as in the clear,
+ * also before all Nodes are known: WireGuard has no peer that this node does not know. */
+static __always_inline int may_tunnel(struct __sk_buff *skb, struct wireguard_carrier *at,
+				      __u32 vni)
+{
+	const struct mk_peer *peer = proved_peer(at->ip.saddr);
+
+	if (!peer ||
+	    bpf_skb_load_bytes_relative(skb, offsetof(struct wireguard_carrier, inner.ip),
+					&at->inner.ip, sizeof(at->inner.ip), BPF_HDR_START_NET))
+		return 0;
+	return vni == MK_VXLAN_VNI ? may_carry(&at->inner, peer) : may_carry_sfc(&at->inner, peer);
 }
 
 /* ---- over the other family ------------------------------------------------------------------- */
@@ -243,9 +318,10 @@ static __always_inline int check_far(struct __sk_buff *skb)
 		return MK_GO_ON;
 	sender.addr = outer.saddr;
 	sender.peer = bpf_map_lookup_elem(&far_peers, &outer.saddr);
-	if (may_unpack(skb, outer.l4_off, outer.is_fragment, &sender))
+	ret = check_carrier(skb, outer.l4_off, outer.is_fragment, &sender);
+	if (!ret)
 		return MK_GO_ON;
-	return is_outer_for_host(skb, &outer) ? MK_DROP_OVERLAY_STRANGER : MK_GO_ON;
+	return is_outer_for_host(skb, &outer) ? ret : MK_GO_ON;
 }
 
 /* The carrier of @pkt was of the other family. Is the source that of the node which sent it? */

@@ -109,6 +109,8 @@ static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *c
 	const struct mk_link_set *links = links_now();
 	struct frame frame;
 
+	if (mk_node.encrypts_all && route->is_clear)
+		return drop(skb, ctx->hook, MK_DROP_OVERLAY_CLEAR, &pkt->tuple);
 	if (!links || frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
 	if (exceeds_tunnel(skb, ctx, pkt, frame.ip, links->overlay_mtu_bytes))

@@ -458,7 +458,7 @@ struct mk_route_key {
 };
 struct mk_route {
 	__u8 type; /* enum mk_route_type */
-	__u8 pad;
+	__u8 is_clear; /* MK_ROUTE_OVERLAY: no WireGuard leads there (mk_node.encrypts_all) */
 	/* MK_ROUTE_OVERLAY: of the node that has the address. MK_ROUTE_CLUSTER: the first four
 	 * bytes are the cluster's number (mk_route_cluster()). Otherwise 0. */
 	__u8 vtep_mac[6];
@@ -655,7 +655,7 @@ struct mk_links {
 	__u32 sfc_ifindex; /* VXLAN device of chains (MK_SFC_VNI); 0: none */
 	struct mk_link_set set[2];
 	__u32 cluster_ifindex; /* VXLAN device to other clusters (MK_CLUSTER_VNI); 0: none */
-	__u32 wg_ifindex; /* WireGuard device to other clusters; 0: none */
+	__u32 wg_ifindex; /* WireGuard device to nodes of this and other clusters; 0: none */
 	__u32 wg_peer_ifindex; /* VXLAN device on it (MK_CLUSTER_WG_VNI); 0: none */
 };
 _Static_assert(sizeof(struct mk_links) == MK_BY_FAMILY(292, 756), "map value ABI");
@@ -698,7 +698,10 @@ struct mk_node {
 	__u8 checks_far_carriers; /* ... and carriers are checked here (map far_peers) */
 	__u8 makes_no_copies; /* `monokube trace` runs the programs: taps get nothing */
 	__u8 encrypts; /* this node may have mkwg: carriers of MK_CLUSTER_WG_VNI leave by it only */
-	__u8 pad[2];
+	/* encryption: WireGuardOnly. The overlay's carriers, and those of chains, leave and come by
+	 * mkwg only. */
+	__u8 encrypts_all;
+	__u8 pad;
 	__u32 cluster_number; /* of this cluster (clusters.h); 0: there are no others */
 };
 _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(84, 192), "rodata ABI");
@@ -762,7 +765,9 @@ _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(84, 192), "rodata ABI");
 	X(PEER_SOURCE, "source that no pod of the sending cluster can have")                      \
 	X(PEER_TRANSIT, "packet for a third cluster that this one does not relay to")             \
 	X(PEER_DENIED, "another cluster's packet that the ClusterPeer's access does not allow")   \
-	X(PEER_CLEAR, "packet to a ClusterPeer with encryption that would leave unencrypted")
+	X(PEER_CLEAR, "packet to a ClusterPeer with encryption that would leave unencrypted")     \
+	X(OVERLAY_CLEAR,                                                                          \
+	  "overlay packet that leaves or comes unencrypted, with encryption: WireGuardOnly")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,

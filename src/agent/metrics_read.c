@@ -107,6 +107,8 @@ static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metric
 		metrics->peers = larger(metrics->peers, agent->node.families[i].plan.peer_count);
 		metrics->peers_left_out += agent->node.families[i].plan.left_out_count;
 	}
+	metrics->has_encryption = agent->core.config.encryption != MK_ENCRYPTION_NONE;
+	metrics->peers_unencrypted = agent->node.clear_count;
 	metrics->has_api = mk_source_stats(agent->core.source, metrics->api);
 	metrics->has_clock = clock && clock->known;
 	if (metrics->has_clock)

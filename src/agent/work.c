@@ -146,9 +146,11 @@ static int step_overlay(struct mk_agent *agent, struct mk_error *err)
 	ret = mk_overlay_sync(core->overlay, complete, &core->writes, err);
 	core->repairs.count[MK_REPAIR_ROUTE] = repairs->routes;
 	core->repairs.count[MK_REPAIR_NEIGHBOUR] = repairs->neighbours;
-	if (ret == 0)
-		core->unsure &= ~(unsigned int)MK_UNSURE_OVERLAY;
-	return ret;
+	if (ret < 0)
+		return ret;
+	core->unsure &= ~(unsigned int)MK_UNSURE_OVERLAY;
+	mk_own_node_say_clear(&agent->node);
+	return 0;
 }
 
 static int prune(struct mk_agent *agent, struct mk_family *family, struct agent_side *side,
@@ -214,12 +216,14 @@ static int step_conf(struct mk_agent *agent, struct mk_error *err)
 static void say_mtu_reason(const struct mk_agent *agent, char *text, size_t size)
 {
 	const struct mk_link *uplink = &agent->node.uplinks.uplink[0].link;
+	bool is_encrypted = agent->core.config.encryption != MK_ENCRYPTION_NONE;
 
 	if (agent->core.config.mtu_bytes)
 		snprintf(text, size, "configured");
 	else
-		snprintf(text, size, "%s's %u less %u for VXLAN", uplink->name, uplink->mtu_bytes,
-			 mk_vxlan_overhead_bytes(agent->node.internal_ip.family));
+		snprintf(text, size, "%s's %u less %u for VXLAN%s", uplink->name, uplink->mtu_bytes,
+			 mk_overlay_overhead_bytes(agent->node.internal_ip.family, is_encrypted),
+			 is_encrypted ? " and WireGuard" : "");
 }
 
 /* Interpreted programs work as well, but several times slower. */

@@ -63,7 +63,8 @@ bool mk_source_peers_listed(const struct mk_source *source);
 
 /* This node's network works: pods may come. */
 void mk_source_ready(struct mk_source *source);
-/* Let the leader of this cluster know the node's WireGuard: KEY:PORT (MK_WIREGUARD_ANNOTATION). */
+/* Let other nodes and the leader of this cluster know the node's WireGuard: KEY:PORT
+ * (MK_WIREGUARD_ANNOTATION). */
 void mk_source_wireguard(struct mk_source *source, const char *text);
 
 /* Returns false for a directory, which has no requests to count. */

@@ -77,8 +77,11 @@ static const struct setting settings[] = {
 	  "VXLAN device to create for packets between clusters, with clusterName only", mk_parse_ifname,
 	  FIELD(peer_iface_name) },
 	{ "wireguardPort", "wireguard-port", "PORT", "0", "0 (off) or a port from 1 to 65535",
-	  "UDP port of WireGuard, for ClusterPeers with encryption: WireGuard; 0: this node cannot encrypt",
+	  "UDP port of WireGuard, for encryption in this ConfigMap and in ClusterPeers; 0: this node cannot encrypt",
 	  mk_parse_port_or_zero, FIELD(wireguard_port) },
+	{ "encryption", "encryption", "MODE", "None", "None, WireGuard or WireGuardOnly",
+	  "the overlay between the nodes of this cluster; WireGuard: encrypted to nodes that have a key; WireGuardOnly: packets of the overlay neither leave nor enter unencrypted",
+	  mk_parse_encryption, FIELD(encryption) },
 	{ "peerPools", "peer-pools", "CIDRS", "240.0.0.0/6", "an IPv4 range, an IPv6 range, one of each, or off",
 	  "ranges for the views of peers' pods; packets to an address in them that is no peer's are dropped; off: none",
 	  mk_parse_ranges_or_off, FIELD(peer_pools) },
@@ -108,7 +111,7 @@ static const struct setting settings[] = {
 	{ "cniBinDir", "cni-bin-dir", "DIR", "/opt/cni/bin", MK_EXPECTED_PATH,
 	  "where to install the CNI plugin", mk_parse_path, FIELD(cni_bin_dir) },
 	{ "mtu", "mtu", "BYTES", "0", "0 (detect) or a number from 576 (with IPv6: 1280) to 65535",
-	  "MTU of the overlay; 0: the uplink's less 50 bytes for VXLAN (over IPv6: 70)", mk_parse_mtu, FIELD(mtu_bytes) },
+	  "MTU of the overlay; 0: the uplink's less 50 bytes for VXLAN (over IPv6: 70), and with encryption less 60 more", mk_parse_mtu, FIELD(mtu_bytes) },
 	{ "logLevel", "log-level", "LEVEL", "info", "error, warn, info or debug",
 	  "the most verbose level that is written", mk_parse_log_level, FIELD(log_level) },
 	{ "logFormat", "log-format", "FORMAT", "text", "text or json",
@@ -567,6 +570,28 @@ static int check_ranges(const char *setting, const struct mk_cidr *range, const 
 			    mk_cidr_format(other, other_text));
 }
 
+/* Over IPv6, the kernel would send carriers by the uplink, unencrypted, as long as no route leads
+ * to the device of WireGuard. */
+static int check_encryption(const struct mk_config *config, struct mk_error *err)
+{
+	static const char *const words[] = {
+		[MK_ENCRYPTION_WIREGUARD] = "WireGuard", [MK_ENCRYPTION_ONLY] = "WireGuardOnly"
+	};
+
+	if (config->encryption == MK_ENCRYPTION_NONE)
+		return 0;
+	if (config->underlay_family == AF_INET6)
+		return mk_error_set(
+			err, EINVAL,
+			"encryption '%s': expected None, because underlayFamily is IPv6: WireGuard is used between IPv4 addresses of nodes only",
+			words[config->encryption]);
+	if (config->wireguard_port)
+		return 0;
+	return mk_error_set(err, EINVAL,
+			    "encryption '%s': expected wireguardPort to be set, too, such as 51871",
+			    words[config->encryption]);
+}
+
 /* Without clusterName, pools, clustersetCidr and externalCidr mean nothing. */
 static int check_together(const struct mk_config *config, struct mk_error *err)
 {
@@ -598,6 +623,7 @@ static int check_together(const struct mk_config *config, struct mk_error *err)
 				      ?: check_ranges("externalCidr", externals, "clustersetCidr",
 						      clusterset, err);
 	}
+	ret = ret ?: check_encryption(config, err);
 	ret = ret ?: check_mtu(config, err) ?: check_ports(config, err);
 	return ret ?: check_interfaces(config, err);
 }

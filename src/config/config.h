@@ -35,12 +35,19 @@ struct mk_listens {
 /* What becomes of network policies. */
 enum mk_policy_mode { MK_POLICIES_ENFORCED, MK_POLICIES_AUDITED, MK_POLICIES_OFF };
 
+/* The overlay between the nodes of this cluster. */
+enum mk_encryption {
+	MK_ENCRYPTION_NONE,
+	MK_ENCRYPTION_WIREGUARD, /* to nodes with a key; to others in the clear */
+	MK_ENCRYPTION_ONLY, /* nothing in the clear, sent or received */
+};
+
 struct mk_cidr_list {
 	struct mk_cidr cidr[16];
 	size_t count;
 };
 
-#define MK_SETTINGS_MAX 48 /* capacity for each setting's text */
+#define MK_SETTINGS_MAX 50 /* capacity for each setting's text */
 
 struct mk_config {
 	const char *texts[MK_SETTINGS_MAX]; /* each setting as given; never NULL */
@@ -62,6 +69,7 @@ struct mk_config {
 	uint32_t cluster_id; /* clusterId; 0: mk_cluster_number() */
 	char peer_iface_name[IFNAMSIZ]; /* peerIfaceName, mkpeer */
 	uint16_t wireguard_port; /* wireguardPort; 0: no WireGuard */
+	enum mk_encryption encryption; /* encryption, None */
 	struct mk_ranges peer_pools; /* peerPools, 240.0.0.0/6 */
 	/* clustersetCidr: 247.254.0.0/16, fd6d:6b63:7300::/112 */
 	struct mk_ranges clusterset;

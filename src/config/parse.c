@@ -263,6 +263,22 @@ int mk_parse_policy_mode(const char *text, void *field, size_t size)
 	return 0;
 }
 
+int mk_parse_encryption(const char *text, void *field, size_t size)
+{
+	static const char *const words[] = {
+		[MK_ENCRYPTION_NONE] = "None",
+		[MK_ENCRYPTION_WIREGUARD] = "WireGuard",
+		[MK_ENCRYPTION_ONLY] = "WireGuardOnly",
+	};
+	int index = index_of(text, words, MK_ARRAY_SIZE(words));
+
+	(void)size;
+	if (index < 0)
+		return index;
+	*(enum mk_encryption *)field = (enum mk_encryption)index;
+	return 0;
+}
+
 int mk_parse_port(const char *text, void *field, size_t size)
 {
 	unsigned long port;

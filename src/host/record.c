@@ -29,6 +29,10 @@ static const char *const policy_modes[] = { [MK_POLICIES_ENFORCED] = "enforce",
 					    [MK_POLICIES_AUDITED] = "audit",
 					    [MK_POLICIES_OFF] = "off" };
 
+static const char *const encryptions[] = { [MK_ENCRYPTION_NONE] = "None",
+					   [MK_ENCRYPTION_WIREGUARD] = "WireGuard",
+					   [MK_ENCRYPTION_ONLY] = "WireGuardOnly" };
+
 static void print_second_ranges(const struct mk_config *config, FILE *out)
 {
 	const unsigned second = !mk_family_index(config->cluster.primary);
@@ -51,7 +55,7 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 		"vxlan=%s\nsfc=%s\npeer=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n"
 		"reserved_ports=%s\nsource=%s\n"
 		"cluster_cidr=%s\nvtep_cidr=%s\nhealthz=%s\nmetrics=%s\n"
-		"masquerade_ipv6=%s\nnetwork_policy=%s\ncluster_name=%s\n",
+		"masquerade_ipv6=%s\nnetwork_policy=%s\ncluster_name=%s\nencryption=%s\n",
 		config->vxlan_iface_name, config->sfc_iface_name, config->peer_iface_name,
 		config->veth_prefix, config->bpf_dir, config->cni_conf_path, config->cni_bin_dir,
 		ports, source,
@@ -59,7 +63,7 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 		mk_cidr_format(mk_config_vteps(config, config->cluster.primary), vtep),
 		listen_text(&config->healthz, healthz), listen_text(&config->metrics, metrics),
 		choices[config->masquerade_ipv6], policy_modes[config->policy_mode],
-		config->cluster_name);
+		config->cluster_name, encryptions[config->encryption]);
 	print_second_ranges(config, out);
 }
 
@@ -111,6 +115,7 @@ static void take_line(struct mk_record *record, const char *line)
 		{ "metrics=", record->metrics, sizeof(record->metrics) },
 		{ "masquerade_ipv6=", record->masquerade_ipv6, sizeof(record->masquerade_ipv6) },
 		{ "cluster_name=", record->cluster_name, sizeof(record->cluster_name) },
+		{ "encryption=", record->encryption, sizeof(record->encryption) },
 		{ "network_policy=", record->network_policy, sizeof(record->network_policy) },
 	};
 

@@ -249,7 +249,10 @@ static int set_wireguard(const struct mk_sysctl_wanted *wanted, struct mk_error 
 	if (ret < 0)
 		return ret;
 	changed += ret;
-	ret = silence_device(wanted->wg_peer_name, wanted->again, err);
+	if (wanted->wg_peer_name)
+		ret = silence_device(wanted->wg_peer_name, wanted->again, err);
+	else
+		ret = 0;
 	return ret < 0 ? ret : changed + ret;
 }
 

@@ -18,7 +18,7 @@ struct mk_sysctl_wanted {
 	bool ipv4, ipv6; /* families of the pods' addresses */
 	const char *vxlan_name, *sfc_name;
 	const char *peer_name; /* NULL: no device to other clusters */
-	const char *wg_name, *wg_peer_name; /* NULL: no WireGuard device to other clusters */
+	const char *wg_name, *wg_peer_name; /* NULL: no such device */
 	const char *reserved_ports; /* mk_reserved_ranges() */
 	const char *state_dir;
 	/* Pods of IPv6, if they may leave by several ways: the kernel then looks up routes for

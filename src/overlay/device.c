@@ -18,7 +18,7 @@
 
 int mk_overlay_mtu(const struct mk_overlay_path *path, uint32_t *mtu_bytes, struct mk_error *err)
 {
-	uint32_t overhead = mk_vxlan_overhead_bytes(path->underlay);
+	uint32_t overhead = mk_overlay_overhead_bytes(path->underlay, path->is_encrypted);
 	uint32_t uplink = path->uplink_mtu_bytes;
 
 	*mtu_bytes = uplink > overhead ? uplink - overhead : uplink;
@@ -32,9 +32,9 @@ int mk_overlay_mtu(const struct mk_overlay_path *path, uint32_t *mtu_bytes, stru
 				    *mtu_bytes, MK_IPV6_MTU_MIN_BYTES);
 	return mk_error_set(
 		err, EINVAL,
-		"MTU %u of uplink '%s' is too small: pods of IPv6 need at least %u (%u, and %u for VXLAN)",
+		"MTU %u of uplink '%s' is too small: pods of IPv6 need at least %u (%u, and %u for VXLAN%s)",
 		uplink, path->uplink_name, MK_IPV6_MTU_MIN_BYTES + overhead, MK_IPV6_MTU_MIN_BYTES,
-		overhead);
+		overhead, path->is_encrypted ? " and WireGuard" : "");
 }
 
 /* ---- properties ------------------------------------------------------------------------------ */
@@ -307,6 +307,20 @@ static int have_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
 	return ret < 0 ? ret : 1;
 }
 
+/* With encryption: WireGuardOnly, no fragment of a carrier leaves: a later one would not show what
+ * it is of. @fresh: just created. Returns 1 if an existing device differed. */
+static int adjust_fragments(struct mk_nl *nl, const struct mk_link *link, uint32_t id, bool fresh,
+			    const struct mk_device_wanted *wanted, struct mk_error *err)
+{
+	bool is_set = wanted->encryption == MK_ENCRYPTION_ONLY;
+	int ret;
+
+	if (link->vxlan_dont_fragment == is_set)
+		return 0;
+	ret = mk_nl_vxlan_dont_fragment(nl, link->ifindex, id, is_set, err);
+	return ret < 0 || fresh ? ret : 1;
+}
+
 static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 			struct mk_devices *devices, struct mk_error *err)
 {
@@ -327,8 +341,10 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		return lacked;
 	adjusted = adjust(nl, &link, fresh, &macs_of(wanted)->vtep_mac, wanted->mtu_bytes, IFF_UP,
 			  err);
-	if (adjusted < 0)
-		return adjusted;
+	ret = adjusted < 0 ? adjusted : adjust_fragments(nl, &link, vxlan.id, fresh, wanted, err);
+	if (ret < 0)
+		return ret;
+	adjusted |= ret;
 	ret = ensure_addresses(nl, devices, &link, fresh, &ips, err);
 	return ret < 0 ? ret : fresh || lacked || adjusted || ret;
 }
@@ -354,24 +370,35 @@ static int ensure_quiet(struct mk_nl *nl, const struct vxlan *vxlan,
 
 /* Remove the device that an agent with clusterName has made. A device with another VNI is not
  * ours. */
-static int remove_former(struct mk_nl *nl, const struct mk_device_wanted *wanted,
-			 struct mk_devices *devices, struct mk_error *err)
+static int remove_former(struct mk_nl *nl, const char *name, uint32_t id, int *ifindex,
+			 struct mk_error *err)
 {
-	const char *name = wanted->former_peer_name;
 	struct mk_link link;
 	int ret;
 
-	devices->cluster_ifindex = 0;
+	*ifindex = 0;
 	if (!name)
 		return 0;
 	ret = mk_nl_link_get(nl, name, &link, err);
 	if (ret == -ENODEV)
 		return 0;
-	if (ret < 0 || strcmp(link.kind, "vxlan") != 0 || link.vxlan_id != MK_CLUSTER_VNI)
+	if (ret < 0 || strcmp(link.kind, "vxlan") != 0 || link.vxlan_id != id)
 		return ret < 0 ? ret : 0;
 	mk_log_info("VXLAN device of other clusters is removed: clusterName is not set name=%s",
 		    name);
 	return mk_nl_link_delete(nl, name, err);
+}
+
+static int ensure_chains(struct mk_nl *nl, const struct mk_device_wanted *wanted,
+			 struct mk_devices *devices, struct mk_error *err)
+{
+	const struct vxlan vxlan = { wanted->sfc_name, "sfcIfaceName", MK_SFC_VNI, false };
+	int right = ensure_quiet(nl, &vxlan, wanted, &devices->sfc_ifindex, err);
+	struct mk_link link;
+	int ret = right < 0 ? right : mk_nl_link_get_index(nl, devices->sfc_ifindex, &link, err);
+
+	ret = ret ?: adjust_fragments(nl, &link, vxlan.id, right, wanted, err);
+	return ret < 0 ? ret : right || ret;
 }
 
 static int ensure_clusters(struct mk_nl *nl, const struct mk_device_wanted *wanted,
@@ -380,7 +407,8 @@ static int ensure_clusters(struct mk_nl *nl, const struct mk_device_wanted *want
 	const struct vxlan vxlan = { wanted->peer_name, "peerIfaceName", MK_CLUSTER_VNI, false };
 
 	return wanted->peer_name ? ensure_quiet(nl, &vxlan, wanted, &devices->cluster_ifindex, err)
-				 : remove_former(nl, wanted, devices, err);
+				 : remove_former(nl, wanted->former_peer_name, MK_CLUSTER_VNI,
+						 &devices->cluster_ifindex, err);
 }
 
 /* Both devices go with WireGuard's. */
@@ -421,7 +449,7 @@ static int ensure_encrypted(struct mk_nl *nl, const struct mk_device_wanted *wan
 	struct mk_device_wanted inner = *wanted;
 	int tunnel, ret;
 
-	if (!wanted->peer_name || !wanted->wireguard)
+	if (!wanted->wireguard)
 		return forget_encrypted(nl, devices, err);
 	tunnel = wireguard_ensure(nl, wanted->wireguard, WG_MTU_BYTES, devices, err);
 	if (tunnel < 0 || !devices->wg_ifindex) {
@@ -433,7 +461,9 @@ static int ensure_encrypted(struct mk_nl *nl, const struct mk_device_wanted *wan
 		return ret;
 	tunnel += ret;
 	inner.uplink_ifindex = devices->wg_ifindex;
-	ret = ensure_quiet(nl, &vxlan, &inner, &devices->wg_peer_ifindex, err);
+	ret = wanted->peer_name ? ensure_quiet(nl, &vxlan, &inner, &devices->wg_peer_ifindex, err)
+				: remove_former(nl, MK_WG_PEER_NAME, MK_CLUSTER_WG_VNI,
+						&devices->wg_peer_ifindex, err);
 	return ret < 0 ? ret : tunnel + ret;
 }
 
@@ -520,7 +550,6 @@ static int ensure_veth(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		      struct mk_devices *devices, struct mk_error *err)
 {
-	const struct vxlan sfc_device = { wanted->sfc_name, "sfcIfaceName", MK_SFC_VNI, false };
 	int veth = ensure_veth(nl, wanted, devices, err), vxlan, sfc, clusters, encrypted;
 
 	if (veth < 0)
@@ -528,7 +557,7 @@ int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	vxlan = ensure_vxlan(nl, wanted, devices, err);
 	if (vxlan < 0)
 		return vxlan;
-	sfc = ensure_quiet(nl, &sfc_device, wanted, &devices->sfc_ifindex, err);
+	sfc = ensure_chains(nl, wanted, devices, err);
 	if (sfc < 0)
 		return sfc;
 	clusters = ensure_clusters(nl, wanted, devices, err);
@@ -538,6 +567,7 @@ int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 	if (encrypted < 0)
 		return encrypted;
 	devices->vxlan_port = wanted->vxlan_port;
+	devices->encryption = wanted->encryption;
 	devices->families = 0;
 	for (unsigned int i = 0; i < MK_FAMILIES; i++)
 		if (wanted->addresses[i].vtep.family != AF_UNSPEC)

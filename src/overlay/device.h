@@ -10,6 +10,7 @@
 #include "monokube/abi.h"
 #include "base/netlink/netlink.h"
 #include "config/addresses.h"
+#include "config/config.h"
 #include "overlay/wireguard.h"
 
 #define MK_HOST_PEER_MTU_BYTES	 65535 /* the maximum of a veth */
@@ -17,10 +18,17 @@
 #define MK_VXLAN_OVERHEAD6_BYTES 70 /* the same with an outer IPv6 header of 40 */
 #define MK_IPV6_MTU_MIN_BYTES	 1280 /* RFC 8200, 5 */
 
+#define MK_WG_OVERHEAD_BYTES 60 /* WireGuard over IPv4: IP 20, UDP 8, header 16, tag 16 */
+
 /* Returns what the overlay adds to a packet. @underlay: family of the outer header. */
 static inline uint32_t mk_vxlan_overhead_bytes(sa_family_t underlay)
 {
 	return underlay == AF_INET6 ? MK_VXLAN_OVERHEAD6_BYTES : MK_VXLAN_OVERHEAD_BYTES;
+}
+/* .. and what encryption adds. */
+static inline uint32_t mk_overlay_overhead_bytes(sa_family_t underlay, bool is_encrypted)
+{
+	return mk_vxlan_overhead_bytes(underlay) + (is_encrypted ? MK_WG_OVERHEAD_BYTES : 0);
 }
 
 struct mk_overlay_path {
@@ -28,6 +36,7 @@ struct mk_overlay_path {
 	uint32_t uplink_mtu_bytes;
 	uint32_t configured_bytes; /* setting mtu; 0: none */
 	sa_family_t underlay; /* family of the outer headers */
+	bool is_encrypted; /* by WireGuard */
 	bool ipv6; /* pods have IPv6, alone or beside IPv4 */
 };
 /* Compute the overlay's MTU: as configured, or the uplink's less the overhead. -EINVAL: pods of
@@ -41,9 +50,10 @@ struct mk_device_wanted {
 	const char *peer_name; /* that of other clusters (MK_CLUSTER_VNI); NULL: none */
 	const char
 		*former_peer_name; /* without peer_name: remove this device of an earlier agent */
-	/* The device to clusters that are reached encrypted, and a VXLAN device on it; with
-	 * @peer_name, and over IPv4 only. NULL: none; those of an earlier agent are removed. */
+	/* The device to nodes that are reached encrypted, over IPv4 only; with @peer_name also a
+	 * VXLAN device on it. NULL: none; those of an earlier agent are removed. */
 	const struct mk_wireguard_wanted *wireguard;
+	enum mk_encryption encryption; /* of the overlay */
 	uint16_t vxlan_port; /* of all */
 	struct mk_ip underlay; /* the Node's InternalIP, on the uplink: IPv4 or IPv6 */
 	int uplink_ifindex;
@@ -59,6 +69,7 @@ struct mk_devices {
 	bool wg_lacks_kernel; /* the kernel has no WireGuard */
 	uint8_t wg_public_key[MK_WG_KEY_BYTES]; /* with wg_ifindex */
 	unsigned int vxlan_port; /* of these VXLAN devices */
+	enum mk_encryption encryption; /* of the overlay; without wg_ifindex it has no way */
 	unsigned int families; /* that they have, as bits by mk_family_index() */
 };
 

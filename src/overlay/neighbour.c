@@ -157,15 +157,79 @@ static int read_entries(struct mk_overlay *overlay, struct sides *sides, struct 
 	return ret;
 }
 
-static int want_nodes(const struct overlay_family *family, struct sides *sides)
+static const struct entry *entry_of(const struct entries *entries, const struct mk_mac *mac)
+{
+	for (size_t from = 0, to = entries->count; from < to;) {
+		size_t at = (from + to) / 2;
+		int order = memcmp(&entries->list[at].mac, mac, sizeof(*mac));
+
+		if (order == 0)
+			return &entries->list[at];
+		if (order < 0)
+			from = at + 1;
+		else
+			to = at;
+	}
+	return NULL;
+}
+
+/* A first entry leads to WireGuard at once: no connection uses it yet. One in the clear stays until
+ * the first handshake, which shows that the other node knows this one's key. One that leads to
+ * WireGuard stays, so packets never leave in the clear again. */
+bool overlay_encrypts(const struct overlay_way *way)
+{
+	if (way->encryption == MK_ENCRYPTION_NONE || !way->has_device)
+		return false;
+	if (way->encryption == MK_ENCRYPTION_ONLY || way->was_encrypted)
+		return true;
+	return way->has_key && (!way->has_entry || way->has_handshake);
+}
+
+bool overlay_is_clear(const struct overlay_way *way)
+{
+	if (way->encryption == MK_ENCRYPTION_ONLY && !way->has_key)
+		return true;
+	return way->encryption != MK_ENCRYPTION_NONE && !overlay_encrypts(way);
+}
+
+/* Has the first handshake been made since the last synchronisation? */
+static bool is_news(const struct overlay_way *way)
+{
+	return way->encryption == MK_ENCRYPTION_WIREGUARD && way->has_entry && !way->was_encrypted;
+}
+
+static struct overlay_way way_to(const struct mk_overlay *overlay, const struct sides *sides,
+				 const struct mk_overlay_peer *node)
+{
+	const struct entry *had = entry_of(&sides->fdb[OVERLAY], &node->vtep_mac);
+	const struct mk_wg_peer *peer = wireguard_peer(overlay, node);
+
+	return (struct overlay_way){
+		.encryption = overlay->devices.encryption,
+		.has_device = overlay->devices.wg_ifindex,
+		.has_entry = had,
+		.was_encrypted = had && had->by_ifindex,
+		.has_key = peer,
+		.has_handshake = peer && peer->handshake_unix_s,
+	};
+}
+
+static int want_nodes(struct mk_overlay *overlay, struct overlay_family *family,
+		      struct sides *sides)
 {
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && i < family->peer_count; i++) {
-		const struct mk_overlay_peer *peer = &family->peers[i];
+		struct mk_overlay_peer *peer = &family->peers[i];
+		const struct overlay_way way = way_to(overlay, sides, peer);
+		int by_ifindex = overlay_encrypts(&way) ? overlay->devices.wg_ifindex : 0;
 		const struct entry neigh = { peer->vtep, peer->vtep_mac, 0, 0, peer->node };
-		const struct entry tunnel = { peer->underlay, peer->vtep_mac, 0, 0, peer->node };
+		const struct entry tunnel = { peer->underlay, peer->vtep_mac, 0, by_ifindex,
+					      peer->node };
 
+		peer->is_clear = overlay_is_clear(&way);
+		if (by_ifindex && is_news(&way)) /* a changed entry is no repair then */
+			overlay->peers_changed = true;
 		ret = add(&sides->wanted_neighs, &neigh);
 		ret = ret ?: add(&sides->wanted_nodes, &tunnel);
 	}
@@ -206,15 +270,15 @@ static int fill(struct mk_overlay *overlay, struct sides *sides, struct mk_error
 		.wanted_encrypted.err = err,
 	};
 	ret = read_entries(overlay, sides, err);
+	for (size_t i = 0; i < TUNNELS; i++)
+		sort(&sides->fdb[i]);
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
 		if (overlay_has(&overlay->families[i]))
-			ret = want_nodes(&overlay->families[i], sides);
+			ret = want_nodes(overlay, &overlay->families[i], sides);
 	ret = ret ?: want_clusters(overlay, sides);
 	if (ret < 0)
 		return ret;
 	sort(&sides->neighs);
-	for (size_t i = 0; i < TUNNELS; i++)
-		sort(&sides->fdb[i]);
 	sort(&sides->wanted_neighs);
 	sort_unique(&sides->wanted_nodes);
 	sort_unique(&sides->wanted_clusters);

@@ -113,6 +113,24 @@ const char *mk_node_names_wireguard(const struct mk_node_names *names, const cha
 	return NULL;
 }
 
+int mk_node_names_keep_keys(const char *state_dir, struct mk_overlay_plan *plan,
+			    struct mk_error *err)
+{
+	struct mk_node_names names;
+	int ret = mk_node_names_read(state_dir, &names, err);
+
+	for (size_t i = 0; ret == 0 && i < plan->peer_count; i++) {
+		struct mk_overlay_peer *peer = &plan->peers[i];
+		const char *text =
+			peer->wireguard.port ? NULL : mk_node_names_wireguard(&names, peer->node);
+
+		if (text)
+			(void)mk_wg_public_parse(text, &peer->wireguard);
+	}
+	mk_node_names_release(&names);
+	return ret;
+}
+
 const char *mk_node_names_find(const struct mk_node_names *names, const struct mk_ip *ip)
 {
 	for (size_t i = 0; i < names->count; i++)

@@ -15,6 +15,12 @@
 mk_must_check int mk_node_names_write(const char *state_dir, const struct mk_overlay_view *view,
 				      const struct mk_overlay_plan *plan, struct mk_error *err);
 
+/* Give nodes of @plan that publish no key the one that they published last, as the file has it: a
+ * node that was sent encrypted packets is never sent others. A node that is gone is not in the
+ * file. */
+mk_must_check int mk_node_names_keep_keys(const char *state_dir, struct mk_overlay_plan *plan,
+					  struct mk_error *err);
+
 struct mk_node_name {
 	struct mk_cidr pod_cidr;
 	const char *name;

@@ -52,6 +52,7 @@ void mk_overlay_free(struct mk_overlay *overlay)
 		release_family(&overlay->families[i]);
 	free(overlay->clusters);
 	free(overlay->tunnels);
+	free(overlay->wg_peers);
 	free(overlay);
 }
 
@@ -227,6 +228,28 @@ int mk_overlay_set_clusters(struct mk_overlay *overlay, const struct mk_clusters
 	overlay->clusters_known |= is_all;
 	overlay->peers_changed = true;
 	return 0;
+}
+
+/* Both families have the same node. */
+static bool is_of_first(const struct mk_overlay *overlay, const struct mk_overlay_peer *node)
+{
+	const struct overlay_family *first = &overlay->families[0];
+
+	for (size_t i = 0; i < first->peer_count; i++)
+		if (strcmp(first->peers[i].node, node->node) == 0)
+			return true;
+	return false;
+}
+
+void mk_overlay_each_clear(const struct mk_overlay *overlay, mk_overlay_clear_fn *see, void *ctx)
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		for (size_t j = 0; j < overlay->families[i].peer_count; j++) {
+			const struct mk_overlay_peer *node = &overlay->families[i].peers[j];
+
+			if (node->is_clear && (i == 0 || !is_of_first(overlay, node)))
+				see(ctx, node->node, wireguard_peer(overlay, node) != NULL);
+		}
 }
 
 static void queue_route(struct mk_overlay *overlay, struct overlay_route *route)
@@ -536,7 +559,7 @@ static int sync_all(struct mk_overlay *overlay, bool complete, unsigned int *cha
 	if (overlay->refresh)
 		ret = refresh_routes(overlay, err);
 	if (ret == 0 && nodes)
-		ret = wireguard_sync(overlay, changes, err);
+		ret = wireguard_sync(overlay, complete, changes, err);
 	if (ret == 0 && nodes)
 		ret = overlay_put_neighbours(overlay, changes, err);
 	if (ret == 0 && nodes)

@@ -47,6 +47,8 @@ struct mk_overlay {
 	size_t cluster_count;
 	struct mk_wg_peer *tunnels; /* nodes of other clusters that are reached encrypted, by key */
 	size_t tunnel_count;
+	struct mk_wg_peer *wg_peers; /* @tunnels and the nodes of this cluster, by key */
+	size_t wg_peer_count;
 	bool clusters_known; /* no table uses an entry that @clusters lacks */
 	struct overlay_route *routes, *queue;
 	bool refresh, peers_changed, ranges_changed, was_complete;
@@ -66,6 +68,20 @@ static inline bool overlay_reads(const struct overlay_family *family)
 	return overlay_has(family) || family->forgotten;
 }
 
+/* What decides whether carriers to a node leave by WireGuard. */
+struct overlay_way {
+	enum mk_encryption encryption;
+	bool has_device; /* this node has mkwg */
+	bool has_entry; /* the kernel has an FDB entry for the node */
+	bool was_encrypted; /* .. which leads to mkwg */
+	bool has_key; /* the node published a key, and no other node has it */
+	bool has_handshake; /* .. and has made a handshake */
+};
+/* Pure. */
+bool overlay_encrypts(const struct overlay_way *way);
+/* Does the node get packets in the clear, or with WireGuardOnly none, although encryption is on? */
+bool overlay_is_clear(const struct overlay_way *way);
+
 struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
 				    bool create);
 
@@ -76,9 +92,13 @@ mk_must_check int wireguard_ensure(struct mk_nl *nl, const struct mk_wireguard_w
 				   struct mk_error *err);
 /* Remove the device, if it is ours. Adds to *@removed. */
 mk_must_check int wireguard_remove(struct mk_nl *nl, unsigned int *removed, struct mk_error *err);
-/* Bring the device's peers to overlay->tunnels. */
-mk_must_check int wireguard_sync(struct mk_overlay *overlay, unsigned int *changes,
+/* Bring the device's peers to overlay->tunnels and the nodes with a key. Unwanted peers are removed
+ * only if @complete. */
+mk_must_check int wireguard_sync(struct mk_overlay *overlay, bool complete, unsigned int *changes,
 				 struct mk_error *err);
+/* The peer of a node of this cluster; NULL: it has no key, or another node has the same. */
+const struct mk_wg_peer *wireguard_peer(const struct mk_overlay *overlay,
+					const struct mk_overlay_peer *node);
 
 /* FDB and neighbour entries: make those wanted; remove the others. */
 mk_must_check int overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes,

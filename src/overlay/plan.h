@@ -17,7 +17,8 @@ struct mk_overlay_peer {
 	struct mk_ip vtep;
 	struct mk_mac vtep_mac;
 	struct mk_ip underlay; /* the node's InternalIP of the underlay's family */
-	struct mk_wg_public wireguard; /* for other clusters; the overlay does not use it */
+	struct mk_wg_public wireguard; /* with a port of 0 it has none */
+	bool is_clear; /* the overlay's: with encryption, packets to it are not encrypted */
 };
 
 /* A node that the overlay leaves out; @reason completes "left out: ". */

@@ -15,6 +15,8 @@
 /* The device's description. A device without it is another program's. */
 #define ALIAS "monokube"
 
+#define FIRST_KEEPALIVE_S 10 /* to a node of this cluster, until its first handshake */
+
 /* ---- key ------------------------------------------------------------------------------------- */
 
 /* The kernel clears and sets the bits that Curve25519 fixes. */
@@ -187,7 +189,7 @@ int wireguard_ensure(struct mk_nl *nl, const struct mk_wireguard_wanted *wanted,
 		return ret;
 	if (!devices->wg_lacks_kernel)
 		mk_log_warn(
-			"this kernel has no WireGuard: load or install its module 'wireguard'; nothing is sent to clusters with encryption: WireGuard");
+			"this kernel has no WireGuard: load or install its module 'wireguard'; nothing is sent to clusters with encryption: WireGuard, and the overlay is not encrypted");
 	devices->wg_lacks_kernel = true;
 	devices->wg_ifindex = 0;
 	return 0;
@@ -208,6 +210,15 @@ int wireguard_remove(struct mk_nl *nl, unsigned int *removed, struct mk_error *e
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
+/* A key that comes twice is that of the lowest address. */
+static int compare_peers(const void *left, const void *right)
+{
+	const struct mk_wg_peer *a = left, *b = right;
+	int order = mk_wg_peer_compare(a, b);
+
+	return order ? order : mk_ip_compare(&a->carrier, &b->carrier);
+}
+
 /* @list is sorted by key. */
 static const struct mk_wg_peer *find(const struct mk_wg_peer *list, size_t count,
 				     const struct mk_wg_peer *peer)
@@ -218,6 +229,11 @@ static const struct mk_wg_peer *find(const struct mk_wg_peer *list, size_t count
 static bool has_carrier(const struct mk_wg_peer *found, const struct mk_wg_peer *wanted)
 {
 	return found && !found->is_odd && mk_ip_equal(&found->carrier, &wanted->carrier);
+}
+
+static bool has_keepalive(const struct mk_wg_peer *found, const struct mk_wg_peer *wanted)
+{
+	return found->keepalive_s == wanted->keepalive_s;
 }
 
 static bool has_endpoint(const struct mk_wg_peer *found, const struct mk_wg_peer *wanted)
@@ -239,22 +255,23 @@ static void say_repaired(struct mk_overlay *overlay, const struct mk_wg_peer *fo
 }
 
 /* Unwanted peers go first: a wanted one may have the address of such a peer. */
-static int sync_peers(struct mk_overlay *overlay, const struct mk_wg_device *device,
+static int sync_peers(struct mk_overlay *overlay, const struct mk_wg_device *device, bool is_all,
 		      unsigned int *changes, struct mk_error *err)
 {
 	int ifindex = overlay->devices.wg_ifindex, ret = 0;
 
-	for (size_t i = 0; ret == 0 && i < device->peer_count; i++) {
-		if (find(overlay->tunnels, overlay->tunnel_count, &device->peers[i]))
+	for (size_t i = 0; is_all && ret == 0 && i < device->peer_count; i++) {
+		if (find(overlay->wg_peers, overlay->wg_peer_count, &device->peers[i]))
 			continue;
 		++*changes;
 		ret = mk_wg_peer_delete(ifindex, device->peers[i].public_key, err);
 	}
-	for (size_t i = 0; ret == 0 && i < overlay->tunnel_count; i++) {
-		const struct mk_wg_peer *wanted = &overlay->tunnels[i];
+	for (size_t i = 0; ret == 0 && i < overlay->wg_peer_count; i++) {
+		const struct mk_wg_peer *wanted = &overlay->wg_peers[i];
 		const struct mk_wg_peer *found = find(device->peers, device->peer_count, wanted);
 
-		if (has_carrier(found, wanted) && has_endpoint(found, wanted))
+		if (has_carrier(found, wanted) && has_endpoint(found, wanted) &&
+		    has_keepalive(found, wanted))
 			continue;
 		say_repaired(overlay, found, wanted);
 		++*changes;
@@ -273,12 +290,82 @@ static void note_handshakes(struct mk_overlay *overlay, const struct mk_wg_devic
 	}
 }
 
-int wireguard_sync(struct mk_overlay *overlay, unsigned int *changes, struct mk_error *err)
+/* A node of this cluster. Until the first handshake the kernel tries one every ten seconds. */
+static void want_node(struct mk_overlay *overlay, const struct mk_wg_device *device,
+		      const struct mk_overlay_peer *node)
 {
+	struct mk_wg_peer *peer = &overlay->wg_peers[overlay->wg_peer_count];
+	const struct mk_wg_peer *found;
+
+	if (!node->wireguard.port || node->underlay.family != AF_INET)
+		return;
+	*peer = (struct mk_wg_peer){ .endpoint = node->underlay,
+				     .port = node->wireguard.port,
+				     .carrier = node->underlay };
+	memcpy(peer->public_key, node->wireguard.key, sizeof(peer->public_key));
+	found = find(device->peers, device->peer_count, peer);
+	peer->handshake_unix_s = found ? found->handshake_unix_s : 0;
+	if (overlay->devices.encryption != MK_ENCRYPTION_NONE && !peer->handshake_unix_s)
+		peer->keepalive_s = FIRST_KEEPALIVE_S;
+	overlay->wg_peer_count++;
+}
+
+/* Both families have the same nodes. A key that two nodes publish is that of the lower address. */
+static void sort_peers(struct mk_overlay *overlay)
+{
+	struct mk_wg_peer *peers = overlay->wg_peers;
+	size_t kept = 0;
+
+	if (overlay->wg_peer_count)
+		qsort(peers, overlay->wg_peer_count, sizeof(*peers), compare_peers);
+	for (size_t i = 0; i < overlay->wg_peer_count; i++)
+		if (!kept || mk_wg_peer_compare(&peers[kept - 1], &peers[i]) != 0)
+			peers[kept++] = peers[i];
+	overlay->wg_peer_count = kept;
+}
+
+/* List all peers: the nodes of this cluster and those of other ones. */
+static int want_peers(struct mk_overlay *overlay, const struct mk_wg_device *device,
+		      struct mk_error *err)
+{
+	const struct overlay_family *families = overlay->families;
+	size_t most = overlay->tunnel_count + families[0].peer_count + families[1].peer_count;
+	struct mk_wg_peer *peers = calloc(most + 1, sizeof(*peers));
+
+	if (!peers)
+		return mk_error_errno(err, ENOMEM, "cannot keep the WireGuard peers");
+	free(overlay->wg_peers);
+	overlay->wg_peers = peers;
+	overlay->wg_peer_count = overlay->tunnel_count;
+	if (overlay->tunnel_count)
+		memcpy(peers, overlay->tunnels, overlay->tunnel_count * sizeof(*peers));
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		for (size_t j = 0; j < families[i].peer_count; j++)
+			want_node(overlay, device, &families[i].peers[j]);
+	sort_peers(overlay);
+	return 0;
+}
+
+const struct mk_wg_peer *wireguard_peer(const struct mk_overlay *overlay,
+					const struct mk_overlay_peer *node)
+{
+	struct mk_wg_peer wanted;
+	const struct mk_wg_peer *found;
+
+	memcpy(wanted.public_key, node->wireguard.key, sizeof(wanted.public_key));
+	found = node->wireguard.port ? find(overlay->wg_peers, overlay->wg_peer_count, &wanted)
+				     : NULL;
+	return found && mk_ip_equal(&found->carrier, &node->underlay) ? found : NULL;
+}
+
+int wireguard_sync(struct mk_overlay *overlay, bool complete, unsigned int *changes,
+		   struct mk_error *err)
+{
+	bool is_all = complete && (overlay->clusters_known || !overlay->devices.wg_peer_ifindex);
 	struct mk_wg_device device;
 	int ret;
 
-	if (!overlay->devices.wg_ifindex || !overlay->clusters_known)
+	if (!overlay->devices.wg_ifindex)
 		return 0;
 	ret = mk_wg_device_get(overlay->devices.wg_ifindex, &device, err);
 	if (ret < 0)
@@ -286,7 +373,8 @@ int wireguard_sync(struct mk_overlay *overlay, unsigned int *changes, struct mk_
 	if (device.peer_count)
 		qsort(device.peers, device.peer_count, sizeof(*device.peers), mk_wg_peer_compare);
 	note_handshakes(overlay, &device);
-	ret = sync_peers(overlay, &device, changes, err);
+	ret = want_peers(overlay, &device, err);
+	ret = ret ?: sync_peers(overlay, &device, is_all, changes, err);
 	mk_wg_device_release(&device);
 	return ret;
 }

@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/overlay/wireguard.h - the WireGuard device to other clusters: its key, the device, and a peer
- * for each node of a cluster that is reached encrypted. */
+/* src/overlay/wireguard.h - the WireGuard device to other nodes: its key, the device, and a peer
+ * for each node of this cluster that has a key, and of a cluster that is reached encrypted.
+ *
+ * The overlay between the nodes of one cluster needs no device of its own. The FDB entry of a node
+ * says by which link its carriers leave (NDA_IFINDEX): by the uplink, or by mkwg. Routes,
+ * neighbours, the device and the packet path stay the same. Without encryption nothing costs more.
+ * On arrival WireGuard has proved the sender's address, and program `wireguard_in` checks the
+ * carrier as `nat_uplink` does in the clear.
+ *
+ * Every node with the device accepts encrypted packets of nodes whose keys it knows, whatever it
+ * sends. So the setting changes node by node. An entry in the clear stays until the first
+ * handshake, which shows that the other node knows this one's key. Then the entry leads to mkwg for
+ * as long as the Node exists. The kernel keeps it when agents come and go. */
 #ifndef MK_OVERLAY_WIREGUARD_H
 #define MK_OVERLAY_WIREGUARD_H
 

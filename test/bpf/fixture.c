@@ -239,6 +239,17 @@ void fixture_peer(const char *pod_net, const char *vtep)
 	put_route(pod_net, 24, MK_ROUTE_OVERLAY, vtep);
 }
 
+void fixture_clear_peer(const char *pod_net, const char *vtep)
+{
+	struct mk_ip ip = family_ip(pod_net);
+	struct mk_route_key key = { .prefix_bits = family_bits(24), .addr = mk_ip_to_addr(&ip) };
+	struct mk_route route = { .type = MK_ROUTE_OVERLAY, .is_clear = 1 };
+
+	fixture_mac(vtep, route.vtep_mac);
+	ck_assert_int_eq(row_update(fixture_map("routes"), &key, &route, BPF_ANY), 0);
+	put_node_route(&key, &route);
+}
+
 void fixture_host_address(const char *address)
 {
 	put_route(address, 32, MK_ROUTE_HOST, NULL);

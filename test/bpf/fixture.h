@@ -48,6 +48,8 @@ void fixture_both_families(void);
 void fixture_one_family(void);
 /* The overlay's packets between nodes have the other family. */
 void fixture_other_underlay(void);
+/* encryption: WireGuardOnly. */
+void fixture_encrypts_all(void);
 /* There are other clusters; this one has the number FIXTURE_CLUSTER. Call it before fixture_load(). */
 #define FIXTURE_CLUSTER 100
 void fixture_clusters(void);
@@ -127,6 +129,8 @@ void fixture_drop_cidr(const struct mk_cidr *cidr);
 #define FIXTURE_POD_SLOTS (family_is6() ? 1024u : 256u) /* of map pods: a /24 */
 void fixture_put_pod(const struct mk_pod *pod);
 void fixture_pod(const char *address); /* another local pod */
+/* .. that no WireGuard leads to */
+void fixture_clear_peer(const char *pod_net, const char *vtep);
 void fixture_peer(const char *pod_net, const char *vtep); /* another node's pods, a /24 */
 /* The address of the node of @vtep; from now on all nodes' addresses are known. */
 void fixture_peer_address(const char *address, const char *vtep);

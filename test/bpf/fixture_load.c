@@ -27,6 +27,7 @@ static struct settings {
 	bool both; /* IPv4's programs at the hooks, IPv6's behind them */
 	bool alone; /* not even if the run is about both */
 	bool clusters; /* there are others */
+	bool encrypts_all; /* encryption: WireGuardOnly */
 	bool other_underlay; /* the overlay's packets between nodes have the other family */
 } settings = USUAL;
 
@@ -61,6 +62,7 @@ static void fill_node(struct mk_node *node)
 	node->checks_far_carriers = settings.other_underlay && !settings.both;
 	node->cluster_number = settings.clusters ? FIXTURE_CLUSTER : 0;
 	node->encrypts = settings.clusters;
+	node->encrypts_all = settings.encrypts_all;
 	node->vxlan_port = htons(4789);
 	fixture_mac("10.244.1.254", node->gateway_mac);
 	fixture_mac("10.18.0.1", node->vtep_mac);
@@ -222,6 +224,11 @@ void fixture_one_family(void)
 void fixture_clusters(void)
 {
 	settings.clusters = true;
+}
+
+void fixture_encrypts_all(void)
+{
+	settings.encrypts_all = true;
 }
 
 void fixture_other_underlay(void)

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Carriers, the overlay's packets between nodes, where pods have another family: they have the other
  * family themselves, or carry it. test_outside has the rows of one family. */
+#include <bpf/bpf.h>
 #include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
 #include <netinet/in.h>
 #include <string.h>
 
 #include "bpf/run.h"
+#include "monokube/sfc.h"
 
 #define UDP_BYTES   8
 #define VXLAN_BYTES 8
@@ -28,20 +31,26 @@ static struct frame make_in(sa_family_t of, const char *flow, const struct frame
 	return frame;
 }
 
-/* A frame of family @of that carries @inner. */
-static struct frame carrier_of(sa_family_t of, const char *outer, const struct frame *inner,
-			       uint16_t fragment)
+/* A frame of family @of that carries @inner with VNI @vni. */
+static struct frame carrier_with(sa_family_t of, uint8_t vni, const char *outer,
+				 const struct frame *inner, uint16_t fragment)
 {
 	const struct frame_options with = { .payload_bytes =
 						    (uint16_t)(VXLAN_BYTES + inner->length),
 					    .fragment = fragment };
-	const uint8_t header[VXLAN_BYTES] = { 0x08, [6] = MK_VXLAN_VNI };
+	const uint8_t header[VXLAN_BYTES] = { 0x08, [6] = vni };
 	struct frame frame = make_in(of, outer, &with);
 	uint8_t *at = frame.byte + frame.length - with.payload_bytes;
 
 	memcpy(at, header, sizeof(header));
 	memcpy(at + sizeof(header), inner->byte, inner->length);
 	return frame;
+}
+
+static struct frame carrier_of(sa_family_t of, const char *outer, const struct frame *inner,
+			       uint16_t fragment)
+{
+	return carrier_with(of, MK_VXLAN_VNI, outer, inner, fragment);
 }
 
 static void use_ipv4(void)
@@ -259,6 +268,162 @@ START_TEST(test_unpacked)
 }
 END_TEST
 
+/* ---- encryption ------------------------------------------------------------------------------ */
+
+/* Nodes encrypt between addresses of IPv4, whatever family the pods have. */
+static void load_only_ipv4(void)
+{
+	use_ipv4();
+	fixture_one_family();
+	fixture_encrypts_all();
+}
+
+static void load_only_ipv6(void)
+{
+	load_far_ipv6();
+	fixture_encrypts_all();
+}
+
+static void know_encrypting_nodes(void)
+{
+	know_nodes();
+	if (family_is6())
+		return;
+	fixture_peer_address("192.168.99.12", "10.18.0.2");
+	fixture_peer_address("192.168.99.13", "10.18.0.3");
+}
+
+#define OUT "udp 192.168.99.11:40000 > 192.168.99.12:4789"
+#define IN  "udp 192.168.99.12:40000 > 192.168.99.11:4789"
+
+static const struct {
+	const char *name, *outer;
+	uint8_t vni;
+	uint16_t fragment;
+	sa_family_t of;
+	bool dropped;
+} plain_rows[] = {
+	{ "of the overlay", OUT, MK_VXLAN_VNI, 0, AF_INET, true },
+	{ ".. a first fragment", OUT, MK_VXLAN_VNI, MF, AF_INET, true },
+	{ ".. between addresses of IPv6", OUT, MK_VXLAN_VNI, 0, AF_INET6, true },
+	{ "of chains", OUT, MK_SFC_VNI, 0, AF_INET, true },
+	{ ".. between addresses of IPv6", OUT, MK_SFC_VNI, 0, AF_INET6, true },
+	{ "of another device", OUT, 9, 0, AF_INET, false },
+	{ ".. between addresses of IPv6", OUT, 9, 0, AF_INET6, false },
+	{ "to another port", "udp 192.168.99.11:40000 > 192.168.99.12:4790", MK_VXLAN_VNI, 0,
+	  AF_INET, false },
+};
+
+/* With encryption: WireGuardOnly, whatever the FDB says: no carrier leaves in the clear. */
+START_TEST(test_only_out)
+{
+	struct frame inner = frame_make("udp 10.244.1.3:53 > 10.244.2.7:40000", &payload), out;
+	struct frame in = carrier_with(plain_rows[_i].of, plain_rows[_i].vni, plain_rows[_i].outer,
+				       &inner, plain_rows[_i].fragment);
+
+	know_encrypting_nodes();
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK_EGRESS, &in, &out) ==
+			      (plain_rows[_i].dropped ? DROPPED : TO_HOST),
+		      "%s", plain_rows[_i].name);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK_EGRESS, MK_DROP_OVERLAY_CLEAR),
+			  plain_rows[_i].dropped);
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	uint8_t vni;
+	uint16_t fragment;
+	bool dropped;
+} plain_in_rows[] = {
+	{ "of the overlay", MK_VXLAN_VNI, 0, true },
+	{ ".. a first fragment", MK_VXLAN_VNI, MF, true },
+	{ "of chains", MK_SFC_VNI, 0, true },
+	{ "of another device", 9, 0, false },
+};
+
+/* .. and none is unpacked, also before all Nodes are known. */
+START_TEST(test_only_in)
+{
+	struct frame inner = frame_make("udp 10.244.2.7:40000 > 10.244.1.3:53", &payload), out;
+	struct frame in = carrier_with(AF_INET, plain_in_rows[_i].vni, IN, &inner,
+				       plain_in_rows[_i].fragment);
+	enum where where = plain_in_rows[_i].dropped ? DROPPED : TO_HOST;
+
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == where, "%s, before",
+		      plain_in_rows[_i].name);
+	know_encrypting_nodes();
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == where, "%s",
+		      plain_in_rows[_i].name);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_OVERLAY_CLEAR),
+			  plain_in_rows[_i].dropped ? 2 : 0);
+	ck_assert_uint_eq(fixture_drops_total(), plain_in_rows[_i].dropped ? 2 : 0);
+}
+END_TEST
+
+static const struct {
+	const char *name, *outer, *inner;
+	uint8_t vni;
+	uint16_t fragment;
+	bool passes;
+} tunnelled[] = {
+	{ "a node's pod", IN, "udp 10.244.2.7:4 > 10.244.1.3:53", MK_VXLAN_VNI, 0, true },
+	{ "a node's overlay address", IN, "udp 10.18.0.2:4 > 10.244.1.3:53", MK_VXLAN_VNI, 0,
+	  true },
+	{ ".. a fragment", IN, "udp 10.244.2.7:4 > 10.244.1.3:53", MK_VXLAN_VNI, MF, false },
+	{ "another node's pod", IN, "udp 10.244.3.7:4 > 10.244.1.3:53", MK_VXLAN_VNI, 0, false },
+	{ "this node's pod", IN, "udp 10.244.1.2:4 > 10.244.1.3:53", MK_VXLAN_VNI, 0, false },
+	{ "a packet for a replica", IN, "udp 10.244.2.7:4 > 10.244.1.3:53", MK_SFC_VNI, 0, true },
+	{ ".. of a stranger", "udp 192.168.99.200:4 > 192.168.99.11:4789",
+	  "udp 10.244.2.7:4 > 10.244.1.3:53", MK_SFC_VNI, 0, false },
+	{ "another device", IN, "udp 10.244.2.7:4 > 10.244.1.3:53", 9, 0, false },
+	{ "a stranger", "udp 192.168.99.200:4 > 192.168.99.11:4789",
+	  "udp 10.244.2.7:4 > 10.244.1.3:53", MK_VXLAN_VNI, 0, false },
+	{ "to another port", "udp 192.168.99.12:4 > 192.168.99.11:22",
+	  "udp 10.244.2.7:4 > 10.244.1.3:53", MK_VXLAN_VNI, 0, false },
+};
+
+/* What WireGuard brings is checked as in the clear: a node sends for its own pods only. */
+START_TEST(test_tunnelled)
+{
+	struct frame inner = frame_make(tunnelled[_i].inner, &payload);
+	struct frame in = carrier_with(AF_INET, tunnelled[_i].vni, tunnelled[_i].outer, &inner,
+				       tunnelled[_i].fragment);
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in.byte, .data_size_in = (__u32)in.length,
+		    .repeat = 1);
+
+	know_encrypting_nodes();
+	ck_assert_int_eq(bpf_prog_test_run_opts(fixture_program("wireguard_in"), &opts), 0);
+	ck_assert_msg(opts.retval == (tunnelled[_i].passes ? (__u32)TC_ACT_UNSPEC : TC_ACT_SHOT),
+		      "%s: verdict %u", tunnelled[_i].name, opts.retval);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_OVERLAY_STRANGER),
+			  !tunnelled[_i].passes);
+}
+END_TEST
+
+/* A node without a key gets nothing, and the drop shows the flow. */
+START_TEST(test_only_to_clear_node)
+{
+	struct frame in = frame_make("udp 10.244.1.2:4 > 10.244.4.7:53", &payload), out;
+
+	fixture_peer("10.244.4.0", "10.18.0.4");
+	ck_assert_int_eq(fixture_send(MK_HOOK_POD, &in, &out), TO_OVERLAY);
+	fixture_clear_peer("10.244.4.0", "10.18.0.4");
+	ck_assert_int_eq(fixture_send(MK_HOOK_POD, &in, &out), DROPPED);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_OVERLAY_CLEAR), 1);
+}
+END_TEST
+
+static void only_case(Suite *suite, const char *name, SFun setup)
+{
+	TCase *tcase = bpf_case_after(suite, name, setup, family_use_again);
+
+	tcase_add_loop_test(tcase, test_only_out, 0, ROWS(plain_rows));
+	tcase_add_loop_test(tcase, test_only_in, 0, ROWS(plain_in_rows));
+	tcase_add_loop_test(tcase, test_tunnelled, 0, ROWS(tunnelled));
+	tcase_add_test(tcase, test_only_to_clear_node);
+}
+
 static TCase *far_case(Suite *suite, const char *name, SFun setup)
 {
 	TCase *tcase = bpf_case_after(suite, name, setup, family_use_again);
@@ -284,4 +449,6 @@ BPF_SUITE("carriers of two families")
 	tcase = bpf_case_after(suite, "IPv6 unpacked from IPv4", load_carried_ipv6,
 			       family_use_again);
 	tcase_add_loop_test(tcase, test_unpacked, 0, ROWS(unpacked));
+	only_case(suite, "IPv4, WireGuardOnly", load_only_ipv4);
+	only_case(suite, "IPv6 by IPv4, WireGuardOnly", load_only_ipv6);
 }

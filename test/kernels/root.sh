@@ -30,6 +30,7 @@ install_smoke()
 	ln -s bash "$ROOT_DIR/bin/sh"
 	cp "$ROOT/test/kernels/smoke" "$ROOT_DIR/tests/z-smoke"
 	cp "$ROOT/test/kernels/encrypted" "$ROOT_DIR/tests/y-encrypted"
+	cp "$ROOT/test/kernels/nodes" "$ROOT_DIR/tests/x-nodes"
 }
 
 # a test is a program without arguments

@@ -247,10 +247,21 @@ START_TEST(test_routes)
 	const struct mk_cidr range = cidr_of("10.96.0.0/12");
 	const struct mk_ip other = ip_of("192.0.2.2");
 	const struct mk_route_entry view = { cidr_of("240.7.0.0/16"), mk_route_to_cluster(9) };
-	const struct routes_input input = {
-		cluster, vteps, &own, &plan, local, 2, &range, 1, &other, 1, cidr_of("240.0.0.0/6"),
-		&view,	 1
-	};
+	const struct routes_input input = { cluster,
+					    vteps,
+					    &own,
+					    &plan,
+					    local,
+					    2,
+					    &range,
+					    1,
+					    &other,
+					    1,
+					    cidr_of("240.0.0.0/6"),
+					    &view,
+					    1,
+					    false,
+					    false };
 	cleanup_free struct mk_route_entry *entries = NULL;
 	size_t count;
 
@@ -265,7 +276,43 @@ START_TEST(test_routes)
 		ck_assert_str_eq(mk_cidr_format(&entries[i].dst, dst), expected[i].dst);
 		ck_assert_uint_eq(entries[i].route.type, expected[i].type);
 		ck_assert_str_eq(mk_mac_format(&vtep_mac, mac), expected[i].mac);
+		ck_assert_uint_eq(entries[i].route.is_clear, 0);
 	}
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	bool encrypts_all, has_wireguard, has_key, is_clear;
+} clear_rows[] = {
+	{ "without WireGuardOnly", false, false, false, false },
+	{ "a node with a key", true, true, true, false },
+	{ "a node without a key", true, true, false, true },
+	{ "this node has no WireGuard", true, false, true, true },
+};
+
+/* With encryption: WireGuardOnly, both addresses of a node that cannot get packets are marked. */
+START_TEST(test_clear_routes)
+{
+	struct mk_overlay_peer peer = { .pod_cidr = cidr_of("10.244.2.0/24"),
+					.vtep = ip_of("10.18.0.2"),
+					.wireguard.port = clear_rows[_i].has_key ? 51871 : 0 };
+	struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
+	struct mk_addresses own = { .pod_cidr = cidr_of("10.244.1.0/24") };
+	const struct routes_input input = { .cluster_cidr = cidr_of("10.244.0.0/16"),
+					    .vtep_cidr = cidr_of("10.18.0.0/16"),
+					    .own = &own,
+					    .plan = &plan,
+					    .encrypts_all = clear_rows[_i].encrypts_all,
+					    .has_wireguard = clear_rows[_i].has_wireguard };
+	cleanup_free struct mk_route_entry *entries = NULL;
+	size_t count, clear = 0;
+
+	ck_ok(wanted_routes(&input, &entries, &count, &err));
+	for (size_t i = 0; i < count; i++)
+		clear += entries[i].route.is_clear;
+	ck_assert_msg(clear == (clear_rows[_i].is_clear ? 2 : 0), "%s: %zu", clear_rows[_i].name,
+		      clear);
 }
 END_TEST
 
@@ -630,6 +677,7 @@ UNIT_SUITE("agent")
 
 	tcase_add_test(tc, test_odd_node_port);
 	tcase_add_test(tc, test_routes);
+	tcase_add_loop_test(tc, test_clear_routes, 0, MK_ARRAY_SIZE(clear_rows));
 	tcase_add_loop_test(tc, test_node_ports, 0, MK_ARRAY_SIZE(node_ports));
 	tcase_add_loop_test(tc, test_localhost_node_ports, 0, MK_ARRAY_SIZE(localhosts));
 	tcase_add_test(tc, test_remembered_node);

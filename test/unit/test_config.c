@@ -495,6 +495,18 @@ static const struct {
 	  { "underlayFamily", "ipv6" },
 	  { REQUIRED },
 	  { "underlayFamily", "'ipv6'", "auto, IPv4 or IPv6" } },
+	{ "encryption",
+	  { "encryption", "wireguard" },
+	  { REQUIRED },
+	  { "encryption", "'wireguard'", "None, WireGuard or WireGuardOnly" } },
+	{ "encryption without a port",
+	  { "encryption", "WireGuardOnly" },
+	  { REQUIRED },
+	  { "encryption", "'WireGuardOnly'", "expected wireguardPort" } },
+	{ "encryption over IPv6",
+	  { "encryption", "WireGuard" },
+	  { REQUIRED, "--underlay-family", "IPv6" },
+	  { "encryption", "'WireGuard'", "underlayFamily is IPv6" } },
 	{ "masquerade of IPv6",
 	  { "masqueradeIPv6", "yes" },
 	  { REQUIRED },
@@ -843,7 +855,7 @@ START_TEST(test_help)
 	const char *const parts[] = { "usage: monokube agent",
 				      "--cluster-cidr CIDRS  (clusterCidr)", "--bpf-dir",
 				      "default 30000-32767", "required" };
-	char printed[8192];
+	char printed[16384];
 
 	set_environment(none);
 	ck_assert_int_eq(load_quietly(flags, printed, sizeof(printed)), 1);

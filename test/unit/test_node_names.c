@@ -128,6 +128,41 @@ START_TEST(test_wireguard)
 }
 END_TEST
 
+static const struct {
+	const char *name, *node;
+	uint16_t port;
+	uint8_t key;
+	uint16_t kept_port;
+	uint8_t kept_key;
+} kept_keys[] = {
+	{ "the key of before", "node2", 0, 0, 51871, 1 },
+	{ "another key", "node2", 51872, 2, 51872, 2 },
+	{ "a node that never had one", "node3", 0, 0, 0, 0 },
+	{ "another node", "node4", 0, 0, 0, 0 },
+};
+
+/* A node that publishes no key any more keeps the last one. */
+START_TEST(test_keep_keys)
+{
+	struct mk_overlay_peer peer = { .node = (char *)(uintptr_t)kept_keys[_i].node,
+					.wireguard = { { kept_keys[_i].key },
+						       kept_keys[_i].port } };
+	struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
+	static const char text[] =
+		"10.244.1.0/24 node1\n"
+		"10.244.2.0/24 node2 AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:51871\n"
+		"10.244.3.0/24 node3\n";
+
+	ck_ok(mk_node_names_keep_keys(dir, &plan, &err)); /* without a file */
+	ck_assert_uint_eq(peer.wireguard.port, kept_keys[_i].port);
+	ck_ok(mk_file_replace(path, text, strlen(text), 0644, &err));
+	ck_ok(mk_node_names_keep_keys(dir, &plan, &err));
+	ck_assert_msg(peer.wireguard.port == kept_keys[_i].kept_port, "%s", kept_keys[_i].name);
+	if (peer.wireguard.port)
+		ck_assert_uint_eq(peer.wireguard.key[0], kept_keys[_i].kept_key);
+}
+END_TEST
+
 /* Unchanged content is not written again: a Node object changes every few seconds. */
 START_TEST(test_written_once)
 {
@@ -191,6 +226,7 @@ UNIT_SUITE("node names")
 
 	tcase_add_test(tcase, test_written_and_read);
 	tcase_add_test(tcase, test_wireguard);
+	tcase_add_loop_test(tcase, test_keep_keys, 0, MK_ARRAY_SIZE(kept_keys));
 	tcase_add_test(tcase, test_written_once);
 	tcase_add_test(tcase, test_two_families);
 	tcase_add_test(tcase, test_strange_lines);

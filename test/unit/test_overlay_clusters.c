@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "monokube/clusters.h"
+#include "overlay/overlay_internal.h"
 #include "unit/overlay_fixture.h"
 
 static struct mk_error err;
@@ -351,6 +352,78 @@ START_TEST(test_encrypted_entries)
 }
 END_TEST
 
+static const struct {
+	const char *name;
+	struct overlay_way way;
+	bool encrypts, is_clear;
+} ways[] = {
+	{ "off", { MK_ENCRYPTION_NONE, true, true, false, true, true }, false, false },
+	{ "switched off", { MK_ENCRYPTION_NONE, true, true, true, true, true }, false, false },
+	{ "no device", { MK_ENCRYPTION_WIREGUARD, false, true, true, true, true }, false, true },
+	{ "a node without a key",
+	  { MK_ENCRYPTION_WIREGUARD, true, false, false, false, false },
+	  false,
+	  true },
+	{ "a new node with a key",
+	  { MK_ENCRYPTION_WIREGUARD, true, false, false, true, false },
+	  true,
+	  false },
+	{ "a key comes: no handshake yet",
+	  { MK_ENCRYPTION_WIREGUARD, true, true, false, true, false },
+	  false,
+	  true },
+	{ ".. a handshake",
+	  { MK_ENCRYPTION_WIREGUARD, true, true, false, true, true },
+	  true,
+	  false },
+	{ "another key", { MK_ENCRYPTION_WIREGUARD, true, true, true, true, false }, true, false },
+	{ "no key any more",
+	  { MK_ENCRYPTION_WIREGUARD, true, true, true, false, false },
+	  true,
+	  false },
+	{ "only: no device", { MK_ENCRYPTION_ONLY, false, true, true, true, true }, false, true },
+	{ "only: a node without a key",
+	  { MK_ENCRYPTION_ONLY, true, true, false, false, false },
+	  true,
+	  true },
+	{ "only: a key, no handshake yet",
+	  { MK_ENCRYPTION_ONLY, true, true, false, true, false },
+	  true,
+	  false },
+};
+
+START_TEST(test_ways)
+{
+	ck_assert_msg(overlay_encrypts(&ways[_i].way) == ways[_i].encrypts, "%s", ways[_i].name);
+	ck_assert_msg(overlay_is_clear(&ways[_i].way) == ways[_i].is_clear, "%s", ways[_i].name);
+}
+END_TEST
+
+static bool is_unfragmented(const char *name)
+{
+	struct mk_link link;
+
+	ck_ok(mk_nl_link_get(nl, name, &link, &err));
+	return link.vxlan_dont_fragment;
+}
+
+/* With WireGuardOnly no carrier is fragmented: a later fragment would not show what it is of. The
+ * device and its entries stay. */
+START_TEST(test_fragments_of_only)
+{
+	int ifindex = node_devices.overlay_ifindex;
+
+	for (int on = 1; on >= 0; on--) {
+		wanted.encryption = on ? MK_ENCRYPTION_ONLY : MK_ENCRYPTION_WIREGUARD;
+		ck_assert_int_eq(ensure(), 2);
+		ck_assert_int_eq(ensure(), 0);
+		ck_assert_int_eq(node_devices.overlay_ifindex, ifindex);
+		ck_assert(is_unfragmented("mkvxlan") == on && is_unfragmented("mksfc") == on);
+		ck_assert(!is_unfragmented("mkpeer"));
+	}
+}
+END_TEST
+
 START_TEST(test_key)
 {
 	char dir[] = "/tmp/monokube-key.XXXXXX", path[64];
@@ -417,6 +490,8 @@ UNIT_SUITE("overlay_clusters")
 	tcase_add_test(tc, test_wireguard);
 	tcase_add_test(tc, test_foreign_wireguard);
 	tcase_add_test(tc, test_encrypted_entries);
+	tcase_add_test(tc, test_fragments_of_only);
+	tcase_add_loop_test(tc, test_ways, 0, MK_ARRAY_SIZE(ways));
 	tc = unit_case(suite, "key", NULL, NULL);
 	tcase_add_test(tc, test_key);
 	tcase_add_test(tc, test_key_text);

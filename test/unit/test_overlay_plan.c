@@ -175,17 +175,21 @@ static const struct {
 	uint32_t mtu_bytes; /* 0: refused */
 	const char *number; /* in the message */
 } mtus[] = {
-	{ "IPv4 by IPv4", { "up0", 1500, 0, AF_INET, false }, 1450, NULL },
-	{ "IPv4 by IPv6", { "up0", 1500, 0, AF_INET6, false }, 1430, NULL },
-	{ "IPv6 by IPv4", { "up0", 1500, 0, AF_INET, true }, 1450, NULL },
-	{ "IPv6 by IPv6", { "up0", 1500, 0, AF_INET6, true }, 1430, NULL },
-	{ "IPv4 with a small uplink", { "up0", 600, 0, AF_INET, false }, 550, NULL },
-	{ "the smallest by IPv4", { "up0", 1330, 0, AF_INET, true }, 1280, NULL },
-	{ "one byte less", { "up0", 1329, 0, AF_INET, true }, 0, "1330" },
-	{ "the smallest by IPv6", { "up0", 1350, 0, AF_INET6, true }, 1280, NULL },
-	{ "one byte less by IPv6", { "up0", 1349, 0, AF_INET6, true }, 0, "1350" },
-	{ "configured", { "up0", 1500, 1280, AF_INET6, true }, 1280, NULL },
-	{ "configured too small", { "up0", 1500, 1279, AF_INET6, true }, 0, "1280" },
+	{ "IPv4 by IPv4", { "up0", 1500, 0, AF_INET, false, false }, 1450, NULL },
+	{ "IPv4 by IPv6", { "up0", 1500, 0, AF_INET6, false, false }, 1430, NULL },
+	{ "IPv6 by IPv4", { "up0", 1500, 0, AF_INET, false, true }, 1450, NULL },
+	{ "IPv6 by IPv6", { "up0", 1500, 0, AF_INET6, false, true }, 1430, NULL },
+	{ "IPv4 with a small uplink", { "up0", 600, 0, AF_INET, false, false }, 550, NULL },
+	{ "the smallest by IPv4", { "up0", 1330, 0, AF_INET, false, true }, 1280, NULL },
+	{ "one byte less", { "up0", 1329, 0, AF_INET, false, true }, 0, "1330" },
+	{ "the smallest by IPv6", { "up0", 1350, 0, AF_INET6, false, true }, 1280, NULL },
+	{ "one byte less by IPv6", { "up0", 1349, 0, AF_INET6, false, true }, 0, "1350" },
+	{ "encrypted", { "up0", 1500, 0, AF_INET, true, false }, 1390, NULL },
+	{ "the smallest, encrypted", { "up0", 1390, 0, AF_INET, true, true }, 1280, NULL },
+	{ "one byte less, encrypted", { "up0", 1389, 0, AF_INET, true, true }, 0, "1390" },
+	{ "configured, encrypted", { "up0", 1500, 1400, AF_INET, true, false }, 1400, NULL },
+	{ "configured", { "up0", 1500, 1280, AF_INET6, false, true }, 1280, NULL },
+	{ "configured too small", { "up0", 1500, 1279, AF_INET6, false, true }, 0, "1280" },
 };
 
 START_TEST(test_mtu)

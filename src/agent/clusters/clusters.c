@@ -350,7 +350,6 @@ int mk_node_clusters_reconcile(struct mk_node_clusters *clusters, struct mk_erro
 
 	if (!is_on(clusters))
 		return turn_off(clusters, err);
-	wireguard_announce(node);
 	mk_source_want_peers(core->source, true);
 	if (!mk_source_peers_listed(core->source) || !node->plans)
 		return 0;

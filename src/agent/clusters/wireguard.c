@@ -39,19 +39,6 @@ const char *clusters_no_wireguard(const struct mk_own_node *node)
 					: "the WireGuard device of this node is not there yet";
 }
 
-/* The leader publishes the key with the node. */
-void wireguard_announce(const struct mk_own_node *node)
-{
-	const struct mk_devices *devices = &node->devices;
-	char key[MK_WG_KEY_STRLEN], text[MK_WG_KEY_STRLEN + 8];
-
-	if (!devices->wg_ifindex)
-		return;
-	snprintf(text, sizeof(text), "%s:%u", mk_wg_key_format(devices->wg_public_key, key),
-		 node->core->config.wireguard_port);
-	mk_source_wireguard(node->core->source, text);
-}
-
 bool wireguard_answers(const struct mk_overlay *overlay, uint32_t cluster)
 {
 	const struct mk_overlay_handshakes seen = mk_overlay_handshakes(overlay, cluster);

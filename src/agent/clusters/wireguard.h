@@ -13,8 +13,6 @@
 
 /* Returns why this node cannot encrypt, with the remedy; NULL: it can. */
 const char *clusters_no_wireguard(const struct mk_own_node *node);
-/* Let the leader publish this node's key. */
-void wireguard_announce(const struct mk_own_node *node);
 /* Let the overlay have the peers of WireGuard. */
 mk_must_check int wireguard_set(const struct mk_node_clusters *clusters, struct mk_error *err);
 

@@ -212,6 +212,7 @@ static struct mk_node constants(const struct mk_own_family *own)
 		.is_carried_by_other = is_carried_by_other(own) && has_other_family(own),
 		.checks_far_carriers = checks_far_carriers(own),
 		.encrypts = config->cluster_name[0] && config->wireguard_port,
+		.encrypts_all = config->encryption == MK_ENCRYPTION_ONLY,
 		.cluster_number = mk_own_cluster_number(config),
 	};
 

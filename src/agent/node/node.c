@@ -31,6 +31,8 @@ void mk_own_node_release(struct mk_own_node *node)
 	free(node->zone);
 	free(node->uplinks_said);
 	free(node->left_out);
+	free(node->key_said);
+	free(node->clear_said);
 }
 
 /* The only family of a Node decides, if it lacks the primary one. */
@@ -225,6 +227,7 @@ static int pod_mtu(const struct mk_own_node *node, const struct mk_own_uplinks *
 		.uplink_mtu_bytes = uplink->mtu_bytes,
 		.configured_bytes = node->core->config.mtu_bytes,
 		.underlay = underlay->family,
+		.is_encrypted = node->core->config.encryption != MK_ENCRYPTION_NONE,
 		.ipv6 = ipv6,
 	};
 
@@ -244,7 +247,7 @@ static int apply_sysctls(const struct mk_own_node *node, bool again, struct mk_e
 		.peer_name = node->core->config.cluster_name[0] ? node->core->config.peer_iface_name
 								: NULL,
 		.wg_name = node->devices.wg_ifindex ? MK_WG_NAME : NULL,
-		.wg_peer_name = node->devices.wg_ifindex ? MK_WG_PEER_NAME : NULL,
+		.wg_peer_name = node->devices.wg_peer_ifindex ? MK_WG_PEER_NAME : NULL,
 		.reserved_ports = ports,
 		.state_dir = node->core->config.state_dir,
 		.forward_ipv6 = node->uplinks.ask_host[mk_family_index(AF_INET6)],
@@ -272,8 +275,8 @@ static int want_wireguard(const struct mk_own_node *node, struct mk_wireguard_wa
 	const struct mk_config *config = &node->core->config;
 	int ret;
 
-	if (!config->cluster_name[0] || !config->wireguard_port ||
-	    node->internal_ip.family != AF_INET)
+	if (!config->wireguard_port || node->internal_ip.family != AF_INET ||
+	    (!config->cluster_name[0] && config->encryption == MK_ENCRYPTION_NONE))
 		return 0;
 	wanted->port = config->wireguard_port;
 	ret = mk_wireguard_key(config->state_dir, wanted->private_key, err);
@@ -290,6 +293,7 @@ static int make_devices(struct mk_own_node *node, struct mk_error *err)
 		.peer_name = has_clusters ? peer_name : NULL,
 		.former_peer_name = has_clusters ? NULL : peer_name,
 		.vxlan_port = node->core->config.vxlan_port,
+		.encryption = node->core->config.encryption,
 		.underlay = node->internal_ip,
 		.uplink_ifindex = node->uplinks.uplink[0].link.ifindex,
 		.mtu_bytes = node->mtu_bytes,

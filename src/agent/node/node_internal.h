@@ -128,6 +128,8 @@ struct routes_input {
 	struct mk_cidr peer_pool; /* AF_UNSPEC: none */
 	const struct mk_route_entry *cluster_routes;
 	size_t cluster_route_count;
+	bool encrypts_all; /* encryption: WireGuardOnly */
+	bool has_wireguard; /* this node has the device */
 };
 mk_must_check int wanted_routes(const struct routes_input *input, struct mk_route_entry **entries,
 				size_t *count, struct mk_error *err);

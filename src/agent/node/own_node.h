@@ -87,6 +87,9 @@ struct mk_own_node {
 	struct mk_networks networks; /* the host's, as last read */
 	bool ranges_shared; /* one overlaps vtepCidr or clusterCidr, but the node is at work */
 	char *left_out; /* nodes, as last logged */
+	char *key_said; /* the key of WireGuard, as last logged */
+	char *clear_said; /* nodes that get no encrypted packets, as last logged */
+	size_t clear_count; /* .. their number; with encryption only */
 	bool cluster_routes_known; /* false: those of the last run stay */
 	bool ranges_known; /* the overlay has all ranges that the host reaches by the datapath */
 	unsigned int plans; /* how often the families' plans were made; 0: they are empty yet */
@@ -119,6 +122,9 @@ void mk_own_family_set_cluster_routes(struct mk_own_family *own, struct mk_route
 void mk_own_family_set_down_views(struct mk_own_family *own, struct mk_cidr *views, size_t count);
 /* The routes are complete now: the next reconcile removes those of the last run. */
 void mk_own_node_know_cluster_routes(struct mk_own_node *node);
+
+/* Log the nodes to which the overlay does not encrypt, with encryption; after its sync. */
+void mk_own_node_say_clear(struct mk_own_node *node);
 
 /* Fill in the devices and addresses for the programs. */
 void mk_own_family_links(const struct mk_own_family *own, struct mk_datapath_links *links);

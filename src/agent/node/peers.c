@@ -59,6 +59,76 @@ static void say_left_out(struct mk_own_node *node)
 		mk_core_warn_over(node->core, MK_WARN_NODES_LEFT_OUT);
 }
 
+/* ---- encryption ------------------------------------------------------------------------------ */
+
+struct clear_nodes {
+	FILE *out;
+	size_t count;
+};
+
+static void see_clear(void *ctx, const char *name, bool has_key)
+{
+	struct clear_nodes *clear = ctx;
+
+	fprintf(clear->out, "%snode '%s' %s", clear->count++ ? "; " : "", name,
+		has_key ? "has made no handshake yet: let UDP of its wireguardPort pass, both ways"
+			: "has no key: set wireguardPort and encryption there, and load the module 'wireguard'");
+}
+
+/* A node that cannot encrypt is the fault of all others. */
+static void say_clear_text(const struct mk_own_node *node, const char *text)
+{
+	bool is_only = node->core->config.encryption == MK_ENCRYPTION_ONLY;
+
+	if (*text && !node->devices.wg_ifindex)
+		mk_log_warn(
+			"packets of the overlay are %s, because this kernel has no WireGuard: load or install its module 'wireguard'",
+			is_only ? "neither sent nor received" : "not encrypted");
+	else if (*text)
+		mk_log_warn("packets of the overlay are %s: %s",
+			    is_only ? "not sent" : "not encrypted", text);
+	else
+		mk_log_info("packets of the overlay are encrypted to all nodes");
+}
+
+/* Log which nodes get packets in the clear, or none; changes only. */
+void mk_own_node_say_clear(struct mk_own_node *node)
+{
+	cleanup_free char *text = NULL;
+	struct clear_nodes clear = { 0 };
+	size_t size = 0;
+
+	if (node->core->config.encryption == MK_ENCRYPTION_NONE)
+		return;
+	clear.out = open_memstream(&text, &size);
+	if (!clear.out)
+		return;
+	mk_overlay_each_clear(node->core->overlay, see_clear, &clear);
+	node->clear_count = clear.count;
+	if (fclose(clear.out) == 0 && (*text || node->clear_said) &&
+	    mk_is_news(&node->clear_said, text))
+		say_clear_text(node, text);
+}
+
+/* Let the agent's Node, and so other nodes, have this node's key. */
+static void announce(struct mk_own_node *node)
+{
+	const struct mk_devices *devices = &node->devices;
+	char key[MK_WG_KEY_STRLEN], text[MK_WG_KEY_STRLEN + 8];
+
+	if (!devices->wg_ifindex)
+		return;
+	snprintf(text, sizeof(text), "%s:%u", mk_wg_key_format(devices->wg_public_key, key),
+		 node->core->config.wireguard_port);
+	mk_source_wireguard(node->core->source, text);
+	if (mk_is_news(&node->key_said, text))
+		mk_log_info("WireGuard of this node, for the annotation " MK_WIREGUARD_ANNOTATION
+			    " of its Node key=%s",
+			    text);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
 static void own_pod_cidrs(const struct mk_own_node *node, struct mk_cidr pods[MK_FAMILIES])
 {
 	for (size_t i = 0; i < MK_FAMILIES; i++)
@@ -85,6 +155,10 @@ static int plan_peers(struct mk_own_family *own, struct mk_error *err)
 	own_pod_cidrs(own->node, pods);
 	mk_overlay_plan_release(&own->plan);
 	ret = mk_overlay_plan_make(core->model, &view, &own->plan, err);
+	if (ret < 0)
+		return ret;
+	if (core->config.encryption != MK_ENCRYPTION_NONE)
+		ret = mk_node_names_keep_keys(core->config.state_dir, &own->plan, err);
 	if (ret < 0)
 		return ret;
 	if (mk_node_names_write(core->config.state_dir, &view, &own->plan, &why) < 0)
@@ -133,6 +207,8 @@ static int fill_routes(struct mk_own_family *own, const struct mk_cidr *ranges, 
 		.service_range_count = range_count,
 		.cluster_routes = own->cluster_routes,
 		.cluster_route_count = own->cluster_route_count,
+		.encrypts_all = core->config.encryption == MK_ENCRYPTION_ONLY,
+		.has_wireguard = own->node->devices.wg_ifindex,
 	};
 	cleanup_free struct mk_route_entry *entries = NULL;
 	cleanup_free struct mk_ip *others = NULL;
@@ -312,6 +388,7 @@ int reconcile_peers(struct mk_own_node *node, struct mk_error *err)
 	node->ranges_known =
 		ret == 0 && (!node->core->config.cluster_name[0] || node->cluster_routes_known);
 	say_left_out(node);
+	announce(node);
 	if (!why.code)
 		mk_core_warn_over(node->core, MK_WARN_SERVICE_CIDR);
 	else if (mk_core_warn(node->core, MK_WARN_SERVICE_CIDR, mk_error_text(&why)))

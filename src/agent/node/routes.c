@@ -30,15 +30,19 @@ static void add_address(struct mk_route_entry *entries, size_t *count, const str
 	add(entries, count, ip, (uint8_t)mk_ip_bits(ip->family), type);
 }
 
-static void add_peer(struct mk_route_entry *entries, size_t *count,
-		     const struct mk_overlay_peer *peer)
+/* With encryption: WireGuardOnly, a node that no WireGuard leads to gets nothing. */
+static void add_peer(const struct routes_input *input, struct mk_route_entry *entries,
+		     size_t *count, const struct mk_overlay_peer *peer)
 {
+	bool is_clear = input->encrypts_all && (!input->has_wireguard || !peer->wireguard.port);
 	size_t first = *count;
 
 	add(entries, count, &peer->pod_cidr.ip, peer->pod_cidr.prefix_bits, MK_ROUTE_OVERLAY);
 	add_address(entries, count, &peer->vtep, MK_ROUTE_OVERLAY);
-	for (size_t i = first; i < *count; i++)
+	for (size_t i = first; i < *count; i++) {
+		entries[i].route.is_clear = is_clear;
 		memcpy(entries[i].route.vtep_mac, peer->vtep_mac.byte, sizeof(peer->vtep_mac.byte));
+	}
 }
 
 int wanted_routes(const struct routes_input *input, struct mk_route_entry **entries, size_t *count,
@@ -62,7 +66,7 @@ int wanted_routes(const struct routes_input *input, struct mk_route_entry **entr
 		add(list, count, &input->service_ranges[i].ip, input->service_ranges[i].prefix_bits,
 		    MK_ROUTE_DROP);
 	for (size_t i = 0; i < input->plan->peer_count; i++)
-		add_peer(list, count, &input->plan->peers[i]);
+		add_peer(input, list, count, &input->plan->peers[i]);
 	for (size_t i = 0; i < input->other_count; i++)
 		add_address(list, count, &input->others[i], MK_ROUTE_NODE);
 	/* last: if an address is in two lists, the host's own wins */

@@ -119,7 +119,8 @@ struct mk_metrics {
 
 	uint64_t objects[MK_KIND_COUNT]; /* in the model */
 	uint64_t skipped; /* endpoints' addresses */
-	uint64_t peers, peers_left_out, services_waiting;
+	uint64_t peers, peers_left_out, peers_unencrypted, services_waiting;
+	bool has_encryption; /* setting encryption is not None */
 	bool has_datapath;
 	uint64_t services; /* in the tables */
 	uint64_t underlay_mtu_bytes, pods, addresses_reaped, lost_pods;

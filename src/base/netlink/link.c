@@ -30,6 +30,8 @@ static void parse_vxlan(struct nlattr *data, struct mk_link *link)
 	link->vxlan_learning = is_set(attrs[IFLA_VXLAN_LEARNING]);
 	link->vxlan_zero_checksums = is_set(attrs[IFLA_VXLAN_UDP_ZERO_CSUM6_TX]) ||
 				     is_set(attrs[IFLA_VXLAN_UDP_ZERO_CSUM6_RX]);
+	link->vxlan_dont_fragment =
+		attrs[IFLA_VXLAN_DF] && nla_get_u8(attrs[IFLA_VXLAN_DF]) == VXLAN_DF_SET;
 	if (!nl_ip(attrs[IFLA_VXLAN_LOCAL], &link->vxlan_local))
 		nl_ip(attrs[IFLA_VXLAN_LOCAL6], &link->vxlan_local);
 }
@@ -280,6 +282,24 @@ int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan, struct mk_er
 	return nl_wrap(nl_request(nl, msg, err), err,
 		       "cannot create VXLAN device '%s' (VNI %u, port %u)", vxlan->name, vxlan->id,
 		       vxlan->port);
+}
+
+/* The kernel wants to see the VNI again. */
+int mk_nl_vxlan_dont_fragment(struct mk_nl *nl, int ifindex, uint32_t id, bool is_set,
+			      struct mk_error *err)
+{
+	const struct ifinfomsg header = { .ifi_family = AF_UNSPEC, .ifi_index = ifindex };
+	struct nl_msg *msg = nlmsg_new(RTM_NEWLINK, 0, &header, sizeof(header));
+	struct nlattr *info = nl_begin(msg, IFLA_LINKINFO), *data;
+
+	nl_put_text(msg, IFLA_INFO_KIND, "vxlan");
+	data = nl_begin(msg, IFLA_INFO_DATA);
+	NL_PUT(msg, IFLA_VXLAN_ID, uint32_t, id);
+	NL_PUT(msg, IFLA_VXLAN_DF, uint8_t, is_set ? VXLAN_DF_SET : VXLAN_DF_UNSET);
+	nl_end(msg, data);
+	nl_end(msg, info);
+	return nl_wrap(nl_request(nl, msg, err), err,
+		       "cannot change fragmentation of VXLAN device number %d", ifindex);
 }
 
 /* ---- changing, deleting ---------------------------------------------------------------------- */

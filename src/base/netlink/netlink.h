@@ -64,6 +64,7 @@ struct mk_link {
 	uint16_t vxlan_port; /* host order */
 	bool vxlan_learning;
 	bool vxlan_zero_checksums; /* over IPv6, sent or accepted */
+	bool vxlan_dont_fragment; /* its carriers, of IPv4 */
 	struct mk_ip vxlan_local; /* outer source; AF_UNSPEC: none */
 	struct mk_link_traffic traffic; /* only from mk_nl_each_link_traffic() */
 };
@@ -112,6 +113,10 @@ struct mk_vxlan {
 /* Create a VXLAN device without learning and multicast group, down. -EEXIST: the name is taken. */
 mk_must_check int mk_nl_vxlan_add(struct mk_nl *nl, const struct mk_vxlan *vxlan,
 				  struct mk_error *err);
+
+/* Let VXLAN device @ifindex, with VNI @id, send carriers of IPv4 with "don't fragment", or not. */
+mk_must_check int mk_nl_vxlan_dont_fragment(struct mk_nl *nl, int ifindex, uint32_t id, bool is_set,
+					    struct mk_error *err);
 
 /* Create a WireGuard device, down. -EOPNOTSUPP: the kernel has no WireGuard. -EEXIST: the name is
  * taken. */

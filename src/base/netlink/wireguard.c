@@ -56,6 +56,23 @@ int mk_wg_key_parse(const char *text, uint8_t key[MK_WG_KEY_BYTES])
 	return strcmp(mk_wg_key_format(key, again), text) == 0 ? 0 : -EINVAL;
 }
 
+bool mk_wg_public_parse(const char *text, struct mk_wg_public *wireguard)
+{
+	char key[MK_WG_KEY_STRLEN];
+	unsigned long port;
+
+	wireguard->port = 0;
+	if (strlen(text) < sizeof(key) || text[sizeof(key) - 1] != ':')
+		return false;
+	memcpy(key, text, sizeof(key) - 1);
+	key[sizeof(key) - 1] = '\0';
+	port = strtoul(text + sizeof(key), NULL, 10);
+	if (mk_wg_key_parse(key, wireguard->key) < 0 || port > UINT16_MAX)
+		return false;
+	wireguard->port = (uint16_t)port;
+	return port > 0;
+}
+
 /* ---- generic netlink ------------------------------------------------------------------------- */
 
 static int see_family(void *ctx, const void *header, struct nlattr **attrs)
@@ -167,9 +184,8 @@ static void read_peer(struct nlattr **attrs, struct mk_wg_peer *peer)
 	struct nlattr *time = attrs[WGPEER_A_LAST_HANDSHAKE_TIME];
 
 	read_endpoint(attrs[WGPEER_A_ENDPOINT], peer);
-	if (has_preshared_key(attrs[WGPEER_A_PRESHARED_KEY]) ||
-	    (keepalive && nla_get_u16(keepalive)))
-		peer->is_odd = true;
+	peer->is_odd = has_preshared_key(attrs[WGPEER_A_PRESHARED_KEY]);
+	peer->keepalive_s = keepalive ? nla_get_u16(keepalive) : 0;
 	if (time && nla_len(time) == sizeof(handshake)) {
 		memcpy(&handshake, nla_data(time), sizeof(handshake));
 		peer->handshake_unix_s = handshake.tv_sec;
@@ -294,7 +310,7 @@ static void put_peer(struct nl_msg *msg, const struct mk_wg_peer *peer)
 	nl_put(msg, WGPEER_A_PUBLIC_KEY, peer->public_key, MK_WG_KEY_BYTES);
 	NL_PUT(msg, WGPEER_A_FLAGS, uint32_t, WGPEER_F_REPLACE_ALLOWEDIPS);
 	nl_put(msg, WGPEER_A_PRESHARED_KEY, none, sizeof(none));
-	NL_PUT(msg, WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL, uint16_t, 0);
+	NL_PUT(msg, WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL, uint16_t, peer->keepalive_s);
 	put_endpoint(msg, peer);
 	put_carrier(msg, &peer->carrier);
 	nl_end(msg, item);

@@ -24,12 +24,16 @@ struct mk_wg_public {
 	uint16_t port; /* UDP, host order; 0: it has no WireGuard */
 };
 
+/* Read KEY:PORT. Returns false, and no port, if @text is something else. */
+bool mk_wg_public_parse(const char *text, struct mk_wg_public *wireguard);
+
 struct mk_wg_peer {
 	uint8_t public_key[MK_WG_KEY_BYTES];
 	struct mk_ip endpoint; /* AF_UNSPEC: none */
 	uint16_t port; /* of the endpoint, host order */
 	struct mk_ip carrier; /* the only address that the peer may have inside the tunnel */
-	/* Only when read: it has other addresses, a keepalive or a preshared key. */
+	uint16_t keepalive_s; /* 0: off */
+	/* Only when read: it has other addresses or a preshared key. */
 	bool is_odd;
 	uint32_t cluster; /* the caller's: whose node it is */
 	int64_t handshake_unix_s; /* only when read: of the last handshake; 0: none yet */
@@ -52,7 +56,8 @@ void mk_wg_device_release(struct mk_wg_device *device);
 /* Set the private key and the port of device @ifindex. Peers stay. */
 mk_must_check int mk_wg_device_set(int ifindex, const uint8_t private_key[MK_WG_KEY_BYTES],
 				   uint16_t port, struct mk_error *err);
-/* Add the peer with @peer->public_key, or give it this endpoint and carrier only. */
+/* Add the peer with @peer->public_key, or give it this endpoint, keepalive and carrier only. A new
+ * keepalive also begins a handshake. */
 mk_must_check int mk_wg_peer_put(int ifindex, const struct mk_wg_peer *peer, struct mk_error *err);
 mk_must_check int mk_wg_peer_delete(int ifindex, const uint8_t public_key[MK_WG_KEY_BYTES],
 				    struct mk_error *err);

@@ -52,6 +52,8 @@ void check_families(struct mk_checking *checking);
 void check_former_family(struct mk_checking *checking);
 void check_hooks(struct mk_checking *checking);
 void check_nodes(struct mk_checking *checking);
+void check_encryption(struct mk_checking *checking);
+bool check_encrypts(const struct mk_checking *checking); /* setting encryption is on */
 void check_pods(struct mk_checking *checking);
 void check_peers(struct mk_checking *checking); /* peers.c */
 void check_ports(struct mk_checking *checking); /* ports.c */

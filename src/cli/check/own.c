@@ -233,6 +233,54 @@ void check_nodes(struct mk_checking *checking)
 			    "%zu others, each with route, neighbour and FDB entry", count);
 }
 
+/* What is wrong with the way to @node, and the remedy; NULL: nothing. */
+static const char *clear_remedy(const struct mk_checking *checking, const struct mk_cli_node *node,
+				bool is_only)
+{
+	const char *key = mk_node_names_wireguard(&checking->view->node_names, node->name ?: "");
+
+	if (!checking->view->links.wg_ifindex)
+		return "load or install the kernel's module 'wireguard' on this node";
+	if (!key)
+		return "set wireguardPort and encryption on that node, and load its module 'wireguard'";
+	if (node->is_encrypted || is_only)
+		return NULL;
+	return "let UDP of wireguardPort pass between the nodes, both ways";
+}
+
+bool check_encrypts(const struct mk_checking *checking)
+{
+	return strncmp(checking->record.encryption, "WireGuard", strlen("WireGuard")) == 0;
+}
+
+/* Setting encryption: which nodes get packets in the clear, or with WireGuardOnly none? */
+void check_encryption(struct mk_checking *checking)
+{
+	bool is_only = strcmp(checking->record.encryption, "WireGuardOnly") == 0;
+	cleanup_free struct mk_cli_node *nodes = NULL;
+	size_t count = 0, clear = 0;
+	struct mk_error err = { 0 };
+
+	if (!check_encrypts(checking))
+		return;
+	if (mk_cli_nodes_read(checking->view, &nodes, &count, &err) < 0)
+		return; /* check "nodes" reports it */
+	for (size_t i = 0; i < count; i++) {
+		const char *remedy = clear_remedy(checking, &nodes[i], is_only);
+
+		clear += remedy != NULL;
+		if (remedy && is_only)
+			check_found(checking, "encryption", remedy, "node '%s' gets no packets",
+				    nodes[i].name ?: "?");
+		else if (remedy)
+			check_note(checking, "encryption", remedy,
+				   "packets to node '%s' are not encrypted", nodes[i].name ?: "?");
+	}
+	if (!clear)
+		check_found(checking, "encryption", NULL,
+			    "packets to all %zu other nodes are encrypted", count);
+}
+
 void check_pods(struct mk_checking *checking)
 {
 	unsigned int before = checking->wrong;
@@ -335,7 +383,8 @@ void check_mtu(struct mk_checking *checking)
 {
 	const struct mk_link_set *set = &checking->view->links.set;
 	const sa_family_t family = check_underlay(checking->view);
-	const uint32_t more_bytes = mk_vxlan_overhead_bytes(family);
+	const bool encrypts = check_encrypts(checking);
+	const uint32_t more_bytes = mk_overlay_overhead_bytes(family, encrypts);
 	struct mk_link overlay, uplink;
 
 	if (mk_nl_link_get_index(checking->view->nl, (int)set->overlay_ifindex, &overlay, NULL) <
@@ -357,9 +406,11 @@ void check_mtu(struct mk_checking *checking)
 	else if (overlay.mtu_bytes + more_bytes > uplink.mtu_bytes)
 		check_found(
 			checking, "mtu",
-			"set `mtu` to the uplink's less 50 (70 over IPv6), or raise the uplink's",
-			"%s has %u, but %s has only %u: too little with VXLAN's %u", overlay.name,
-			overlay.mtu_bytes, uplink.name, uplink.mtu_bytes, more_bytes);
+			"set `mtu` to the uplink's less 50 (70 over IPv6; with encryption 60 more), or raise the uplink's",
+			"%s has %u, but %s has only %u: too little with VXLAN's %u%s", overlay.name,
+			overlay.mtu_bytes, uplink.name, uplink.mtu_bytes,
+			more_bytes - (encrypts ? MK_WG_OVERHEAD_BYTES : 0),
+			encrypts ? " and WireGuard's 60" : "");
 	else if (check_quiet_devices(checking))
 		check_found(checking, "mtu", NULL, "%s %u, %s %u", overlay.name, overlay.mtu_bytes,
 			    uplink.name, uplink.mtu_bytes);

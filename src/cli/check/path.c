@@ -322,7 +322,8 @@ void check_path(struct mk_checking *checking)
 	};
 
 	probing.large_bytes = view->links.set.overlay_mtu_bytes +
-			      mk_vxlan_overhead_bytes(underlay) - probing.header_bytes;
+			      mk_overlay_overhead_bytes(underlay, check_encrypts(checking)) -
+			      probing.header_bytes;
 	if (mk_cli_nodes_read(view, &nodes, &probing.count, NULL) < 0 || !probing.count || fd < 0)
 		return; /* check "nodes" reports it */
 	if (probing.count > PROBED_MAX)

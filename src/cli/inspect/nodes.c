@@ -71,9 +71,14 @@ static int see_fdb(void *ctx, const struct mk_nl_fdb *fdb)
 {
 	struct reading *reading = ctx;
 
-	for (size_t i = 0; i < reading->count; i++)
-		if (memcmp(reading->nodes[i].vtep_mac, fdb->mac.byte, sizeof(fdb->mac.byte)) == 0)
-			reading->nodes[i].underlay = fdb->remote;
+	int wg_ifindex = (int)reading->view->links.wg_ifindex;
+
+	for (size_t i = 0; i < reading->count; i++) {
+		if (memcmp(reading->nodes[i].vtep_mac, fdb->mac.byte, sizeof(fdb->mac.byte)) != 0)
+			continue;
+		reading->nodes[i].underlay = fdb->remote;
+		reading->nodes[i].is_encrypted = wg_ifindex && fdb->by_ifindex == wg_ifindex;
+	}
 	return 0;
 }
 
@@ -218,6 +223,7 @@ static struct json_object *node_json(const struct node_list *lists, size_t count
 		    node->underlay.family ? mk_ip_format(&node->underlay, text) : NULL);
 	mk_put_addr(object, "overlayAddress", &node->vtep);
 	mk_put_mac(object, "overlayMac", node->vtep_mac);
+	mk_put_text(object, "encryption", node->is_encrypted ? "WireGuard" : "None");
 	fault = add_families(object, lists, count, node);
 	mk_put_text(object, "state", fault ? fault : "ok");
 	return object;

@@ -88,6 +88,8 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"the ClusterPeer's access is None, or the destination is no pod: set access: Pods to let the peer open connections",
 	[MK_DROP_PEER_CLEAR] =
 		"mkwg is missing, or an FDB entry of mkwgpeer is not the agent's: the agent repairs both within seconds, if it runs (`monokube status`)",
+	[MK_DROP_OVERLAY_CLEAR] =
+		"a node has no WireGuard key, or sends without encryption: `monokube check` names it; set wireguardPort and encryption there, and load its module 'wireguard'",
 	[MK_DROP_FORGED_ERROR] =
 		"ICMP errors are forged: check what the pod runs, or who can reach the uplink",
 };

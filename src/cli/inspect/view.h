@@ -90,6 +90,7 @@ struct mk_cli_node {
 	struct mk_addr vtep;
 	__u8 vtep_mac[6];
 	struct mk_ip underlay; /* from the FDB entry; AF_UNSPEC: none */
+	bool is_encrypted; /* the FDB entry leads to WireGuard's device */
 	bool has_route; /* the kernel has a route to the pod CIDR through the overlay */
 	bool has_neighbour;
 	bool has_sfc_fdb; /* the chains' VXLAN device has the same FDB entry */

@@ -165,8 +165,9 @@ void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tup
 	if (node && node->underlay.family)
 		mk_ip_format(&node->underlay, underlay);
 	name = node && node->name ? node->name : "its name is not known";
-	trace_step(story, "router", entry, "%s lives on another node (%s): by the overlay to %s",
-		   mk_ip_format(&ip, at), name, underlay);
+	trace_step(story, "router", entry, "%s lives on another node (%s): by the overlay to %s%s",
+		   mk_ip_format(&ip, at), name, underlay,
+		   node && node->is_encrypted ? ", encrypted by WireGuard" : "");
 	story->outcome = fault ? "dropped" : "forwarded";
 	if (fault)
 		trace_step(story, "overlay", NULL,

@@ -189,22 +189,14 @@ static int decode_wireguard(struct mk_node_object *node, const struct mk_json *t
 			    struct mk_error *err)
 {
 	struct mk_json metadata, annotations;
-	char key[MK_WG_KEY_STRLEN];
 	const char *text = NULL;
-	unsigned long port;
 	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
 
 	ret = ret ?: tree_member(&metadata, "annotations", json_type_object, &annotations, err);
 	ret = ret ?: tree_text(&annotations, MK_WIREGUARD_ANNOTATION, &text, err);
-	if (ret < 0 || !text || strlen(text) < MK_WG_KEY_STRLEN ||
-	    text[MK_WG_KEY_STRLEN - 1] != ':')
-		return ret;
-	memcpy(key, text, sizeof(key) - 1);
-	key[sizeof(key) - 1] = '\0';
-	port = strtoul(text + MK_WG_KEY_STRLEN, NULL, 10);
-	if (mk_wg_key_parse(key, node->wireguard.key) == 0 && port <= UINT16_MAX)
-		node->wireguard.port = (uint16_t)port;
-	return 0;
+	if (ret == 0 && text)
+		(void)mk_wg_public_parse(text, &node->wireguard);
+	return ret;
 }
 
 int node_decode(struct mk_texts *texts, const struct mk_json *tree, const struct mk_object_id *id,
