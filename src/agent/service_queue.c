@@ -301,8 +301,7 @@ static int apply_dirty(struct agent_services *services, bool existing, uint64_t 
 {
 	struct agent_service *service, *next;
 
-	DL_FOREACH_SAFE(services->dirty, service, next)
-	{
+	DL_FOREACH_SAFE(services->dirty, service, next) {
 		if (service->tried == services->round.number ||
 		    exists(services, service) != existing)
 			continue;

@@ -26,6 +26,7 @@ int mk_cli_peer_invite(int argc, char **argv);
 int mk_cli_peer_join(int argc, char **argv);
 int mk_cli_peer_leave(int argc, char **argv);
 int mk_cli_peer_publish(int argc, char **argv);
+int mk_cli_peer_remap(int argc, char **argv);
 int mk_cli_peer_rotate(int argc, char **argv);
 int mk_cli_peer_ticket(int argc, char **argv);
 int mk_cli_peers(int argc, char **argv);

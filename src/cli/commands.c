@@ -68,6 +68,9 @@ const struct mk_cli_command mk_cli_commands[] = {
 	  MK_CLI_KUBECONFIG | MK_CLI_SERVER_OF | MK_CLI_ACCESS | MK_CLI_HUB | MK_CLI_INBOX |
 		  MK_CLI_TIMEOUT | MK_CLI_DRY_RUN,
 	  "let two clusters, named by contexts of the kubeconfig, read what the other one publishes; a second time it changes only what differs" },
+	{ "peer remap", mk_cli_peer_remap, "CONTEXT NAME", 2, 2,
+	  MK_CLI_KUBECONFIG | MK_CLI_TIMEOUT | MK_CLI_DRY_RUN,
+	  "let the cluster of CONTEXT see peer NAME by other ranges of peerPools, because the present ones overlap; connections to these end" },
 	{ "peer rotate", mk_cli_peer_rotate, "CONTEXT CONTEXT", 2, 2,
 	  MK_CLI_KUBECONFIG | MK_CLI_TIMEOUT,
 	  "replace the tokens of two clusters that have joined; the old ones end at once" },

@@ -96,7 +96,8 @@ static struct lying *get(struct inbox *inbox, enum mk_peer_api_kind kind, const 
 
 /* ---- writes ---------------------------------------------------------------------------------- */
 
-/* What was put but is not there yet: if its write is on the way, the watch shows it later. */
+/* Forget an object that the server does not show. If its write is on the way, the watch shows it
+ * later. */
 static void drop(struct inbox *inbox, struct lying *lying)
 {
 	cleanup_free char *title = NULL;

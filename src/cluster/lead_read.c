@@ -232,8 +232,7 @@ static void read_due(uv_timer_t *timer)
 	uint64_t now_ms = uv_now(reads->lead->kube->loop), wait_ms = UINT64_MAX;
 	struct read *read, *next;
 
-	DL_FOREACH_SAFE(reads->waiting, read, next)
-	{
+	DL_FOREACH_SAFE(reads->waiting, read, next) {
 		if (reads->running >= AT_ONCE)
 			return;
 		if (read->due_ms <= now_ms)

@@ -40,7 +40,7 @@ struct mk_peer_api_state {
 	uint64_t contact_unix_ms; /* last contact with the server; 0: none */
 };
 
-/* What is read, and what is written. Texts are copied. */
+/* Which objects the API reads and writes. It copies the texts. */
 struct mk_peer_api_options {
 	const char *peer;
 	const char *secret; /* in MK_PEERS_NAMESPACE; NULL: the peer's inbox here is read */

@@ -120,6 +120,15 @@ static const struct mk_cidr *released_range(const struct work *work, const struc
 	return NULL;
 }
 
+static const struct mk_cidr *left_range(const struct work *work, const struct mk_cidr *range)
+{
+	for (size_t i = 0; i < work->input->peer_count; i++)
+		for (size_t j = 0; j < MK_VIEWS_LEFT_MAX; j++)
+			if (overlaps(&work->input->peers[i].left[j], range))
+				return &work->input->peers[i].left[j];
+	return NULL;
+}
+
 /* Returns what overlaps @range, if that is not free; NULL: it is. */
 static const struct mk_cidr *blocker_of(const struct work *work, const struct at *at,
 					const struct mk_cidr *range)
@@ -128,7 +137,8 @@ static const struct mk_cidr *blocker_of(const struct work *work, const struct at
 
 	return own_range(work, range, what) ?:
 	       view_of_other(work, at, range, what) ?:
-	       released_range(work, range);
+	       released_range(work, range) ?:
+	       left_range(work, range);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -213,7 +223,7 @@ static int keep_held(struct work *work, struct at *at, const struct mk_cidr *vie
 	if (taken)
 		return say_conflict(
 			at, &network, taken, what,
-			"packets to the common addresses do not reach the peer; set spec.podCidr to another range");
+			"packets to the common addresses do not reach the peer; move the view by `monokube peer remap`, or set spec.podCidr");
 	return 0;
 }
 
@@ -240,6 +250,15 @@ static const struct mk_cidr *held_by(const struct work *work, const struct mk_vi
 	return view->ip.family == AF_UNSPEC ? NULL : view;
 }
 
+/* Does a user want the peer to leave this view? */
+static bool leaves(const struct mk_views_peer *peer, const struct mk_cidr *view)
+{
+	for (size_t i = 0; i < MK_VIEWS_LEFT_MAX; i++)
+		if (peer->left[i].ip.family != AF_UNSPEC && mk_cidr_equal(&peer->left[i], view))
+			return true;
+	return false;
+}
+
 static int keep(struct work *work, struct at *at)
 {
 	const struct mk_views_peer *peer = at->peer;
@@ -250,7 +269,7 @@ static int keep(struct work *work, struct at *at)
 		wanted = &peer->home[work->family];
 	if (wanted->ip.family != AF_UNSPEC)
 		return take_wanted(work, at, wanted, held);
-	return peer->is_same || !held ? 0 : keep_held(work, at, held);
+	return peer->is_same || !held || leaves(peer, held) ? 0 : keep_held(work, at, held);
 }
 
 /* ---- new views ------------------------------------------------------------------------------- */
@@ -321,16 +340,21 @@ static int assign(struct work *work, struct at *at)
 	const struct mk_views_peer *peer = at->peer;
 	const struct mk_cidr *home = &peer->home[work->family];
 	struct mk_cidr *view = &at->result->view[work->family];
+	const struct mk_cidr *held = held_by(work, peer);
+	int ret = 0;
 
 	if (view->ip.family != AF_UNSPEC || peer->is_same || home->ip.family == AF_UNSPEC ||
 	    peer->wanted[work->family].ip.family != AF_UNSPEC ||
 	    find_free(work, at, home->prefix_bits, view))
 		return 0;
-	return say(
-		at->result, MK_RANGES_POOL_EXHAUSTED,
-		format_text(
-			"peerPools has no free %s range of /%u for '%s': enlarge peerPools, or set spec.podCidr",
-			mk_family_name(home->ip.family), home->prefix_bits, peer->name));
+	if (held && leaves(peer, held))
+		ret = keep_held(work, at, held);
+	return ret
+		       ?: say(at->result, MK_RANGES_POOL_EXHAUSTED,
+			      format_text(
+				      "peerPools has no free %s range of /%u for '%s': enlarge peerPools, or set spec.podCidr",
+				      mk_family_name(home->ip.family), home->prefix_bits,
+				      peer->name));
 }
 
 /* ---- memory of released views ---------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/ip.h"
 
+#define MK_VIEWS_LEFT_MAX 4 /* of pods and of external addresses, of both families */
 #define MK_VIEWS_UNUSED_S 3600 /* how long a released view stays unused */
 
 /* A ClusterPeer. Arrays are by mk_family_index(); AF_UNSPEC: none. Texts belong to the caller. */
@@ -24,6 +25,9 @@ struct mk_views_peer {
 	/* status.podCidr. If that is lost, the view that the node's tables have. It counts
 	 * in the first call; after that, this leader knows what it has assigned. */
 	struct mk_cidr held[MK_FAMILIES];
+	/* Views that a user wants the peer to leave. No peer gets one of these. Without another
+	 * free range, the peer keeps it. AF_UNSPEC: unused. */
+	struct mk_cidr left[MK_VIEWS_LEFT_MAX];
 };
 
 /* A range that no view may overlap: of pods, VTEPs, Services, the clusterset, nodes, routes. */

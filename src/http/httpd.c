@@ -360,6 +360,6 @@ void mk_httpd_free(struct mk_httpd *httpd)
 	if (!httpd)
 		return;
 	DL_FOREACH_SAFE(httpd->listeners, listener, next)
-	mk_httpd_close(listener);
+		mk_httpd_close(listener);
 	uv_close((uv_handle_t *)&httpd->tick, on_tick_closed);
 }

@@ -481,7 +481,9 @@ static int sync_routes(struct mk_overlay *overlay, bool all, bool complete, unsi
 							 err);
 		} else {
 			DL_FOREACH_SAFE(overlay->queue, route, next)
-			ret = ret ?: sync_route(overlay, route, putting, complete, changes, err);
+				ret = ret
+					      ?: sync_route(overlay, route, putting, complete,
+							    changes, err);
 		}
 	}
 	if (ret < 0)

@@ -224,8 +224,7 @@ static void free_all(struct mk_policies *policies)
 {
 	struct chain *chain, *next;
 
-	DL_FOREACH_SAFE(policies->chains, chain, next)
-	{
+	DL_FOREACH_SAFE(policies->chains, chain, next) {
 		DL_DELETE(policies->chains, chain);
 		chain_free(chain);
 	}

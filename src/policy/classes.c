@@ -415,7 +415,7 @@ static void forget_claims(void *ctx, void *entry)
 
 	(void)ctx;
 	LL_FOREACH_SAFE(address->others, claim, next)
-	free(claim);
+		free(claim);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */

@@ -465,7 +465,7 @@ static void remove_rows(struct mk_policies *policies, struct set_ *set)
 	if (set->fresh)
 		return;
 	DL_FOREACH_SAFE(set->answers, answer, next)
-	forget_answer(policies, set, answer);
+		forget_answer(policies, set, answer);
 	remove_peer_row(policies, set, MK_PEER_ANY_POD);
 	remove_peer_row(policies, set, MK_PEER_UNKNOWN_POD);
 	variant_put(policies, set, set->any_pod);

@@ -116,8 +116,8 @@ void look_at_subjects(struct mk_policies *policies, const char *namespace_, cons
 	if (!space)
 		return;
 	DL_FOREACH_SAFE(space->subjects, subject, next)
-	if (strcmp(subject->name, name) == 0)
-		look_at_subject(policies, subject, pod);
+		if (strcmp(subject->name, name) == 0)
+			look_at_subject(policies, subject, pod);
 }
 
 /* ---- sandboxes ------------------------------------------------------------------------------- */

@@ -44,7 +44,7 @@ says() { traced '[.steps[].says] | join("; ")'; }
 traces_pods()
 {
 	trace 0 forwarded client "$WEB" 8000
-	expect_match "other node's pod" 'another node \(node2\).*leaves in VXLAN to 192\.168\.99\.12; on that node \(node2\)' "$(says)"
+	expect_match "other node's pod" 'another node \(node2\).*leaves in VXLAN to 192\.168\.99\.12, by node node2; there' "$(says)"
 	expect_match "text" 'delivered' "$(mk trace client "$NEAR" 8000)"
 	trace 0 delivered default/client pod:near 8000
 	expect_match "pod's name" 'pod default/near of this node' "$(says)"

@@ -40,7 +40,7 @@ says() { jq -r '[.steps[].says] | join("; ")' "$TMP/traced"; }
 traces_pods()
 {
 	trace 0 forwarded client "$WEB" 8000
-	expect_match "other node's pod" 'another node \(node2\).*leaves in VXLAN to fd00:99::12; on that node \(node2\)' "$(says)"
+	expect_match "other node's pod" 'another node \(node2\).*leaves in VXLAN to fd00:99::12, by node node2; there' "$(says)"
 	trace 0 delivered default/client pod:near 8000
 	expect_match "pod's name" 'pod default/near of this node' "$(says)"
 	trace 3 answered client fd00:10:244:1::99 80

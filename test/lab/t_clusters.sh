@@ -63,18 +63,6 @@ answers()
 	}
 }
 
-# all_ways: each pod of west and east asks each pod of the other one
-all_ways()
-{
-	local from to
-	for from in "a $A" "b $B"; do
-		for to in "$A" "$B"; do
-			answers west "${from% *}" "$to" "${from#* }"
-			answers east "${from% *}" "$to" "${from#* }"
-		done
-	done
-}
-
 # no_answer CLUSTER POD PROTO VIEW
 no_answer() { expect_failure of "$1" ask "$2" "$3" "$(with_port "$4" 8080)" --timeout 1; }
 

@@ -51,16 +51,6 @@ answers()
 	of "$1" on "$2" ping -c 1 -W 5 "$3"
 }
 
-all_ways()
-{
-	local from to
-	for from in "a $A" "b $B"; do
-		for to in "$A" "$B"; do
-			answers west "${from% *}" "$to" "${from#* }"
-			answers east "${from% *}" "$to" "${from#* }"
-		done
-	done
-}
 no_answer() { expect_failure of "$1" ask "$2" tcp "$(with_port "$3" 8080)" --timeout 1; }
 
 load_between()
@@ -140,7 +130,7 @@ label_moves()
 	nothing_broke
 }
 
-# What is lost ends soon: each pod has answers again within seconds, by the other border node.
+# Each pod has answers again within seconds, by the other border node.
 border_node_dies()
 {
 	local lost

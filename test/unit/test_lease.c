@@ -485,7 +485,7 @@ static void step(const struct candidate *cut)
 
 	now_ms += STEP_MS;
 	DL_FOREACH_SAFE(asked, exchange, next)
-	travel(exchange, cut && exchange->request.ctx == cut->lease);
+		travel(exchange, cut && exchange->request.ctx == cut->lease);
 	settle();
 	ck_assert(!(mk_lease_holds(a.lease) && mk_lease_holds(b.lease)));
 }

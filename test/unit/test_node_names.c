@@ -135,7 +135,7 @@ static const struct {
 	uint16_t kept_port;
 	uint8_t kept_key;
 } kept_keys[] = {
-	{ "the key of before", "node2", 0, 0, 51871, 1 },
+	{ "the last key that it had", "node2", 0, 0, 51871, 1 },
 	{ "another key", "node2", 51872, 2, 51872, 2 },
 	{ "a node that never had one", "node3", 0, 0, 0, 0 },
 	{ "another node", "node4", 0, 0, 0, 0 },

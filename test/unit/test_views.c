@@ -516,6 +516,50 @@ START_TEST(test_released_by_choice)
 }
 END_TEST
 
+/* A view that a user wants the peer to leave goes to no peer, also by a new leader. */
+START_TEST(test_left)
+{
+	struct mk_views *views = mk_views_new();
+	struct world world;
+
+	build(&world, &one_peer);
+	update(views, &world);
+	world.peers[0].left[1] = cidr_of("240.0.0.0/16");
+	for (int again = 0; again < 2; again++) {
+		update(views, &world);
+		expect_view(&world, 0, "240.1.0.0/16");
+	}
+	mk_views_free(views);
+	views = mk_views_new();
+	world.peers[0].held[0] = cidr_of("240.0.0.0/16"); /* the former leader wrote no status */
+	world.peers[1] = (struct mk_views_peer){ .name = "north", .home = { cidr_of(HOME) } };
+	world.input.peer_count = 2;
+	update(views, &world);
+	expect_view(&world, 0, "240.1.0.0/16");
+	expect_view(&world, 1, "240.2.0.0/16");
+	mk_views_free(views);
+}
+END_TEST
+
+/* Without another range the peer keeps its view, and the reason says what is missing. */
+START_TEST(test_left_without_other)
+{
+	struct mk_views *views = mk_views_new();
+	struct world world;
+
+	build(&world, &(struct row){ "full",
+				     "240.0.0.0/16",
+				     { { "east", HOME, .held = "240.0.0.0/16", .created = 0 } },
+				     { 0 } });
+	world.peers[0].left[0] = cidr_of("240.0.0.0/16");
+	ck_ok(mk_views_update(views, &world.input, world.results, &err));
+	expect_view(&world, 0, "240.0.0.0/16");
+	ck_assert_int_eq(world.results[0].reason, MK_RANGES_POOL_EXHAUSTED);
+	mk_views_results_release(world.results, 1);
+	mk_views_free(views);
+}
+END_TEST
+
 START_TEST(test_own_families_only)
 {
 	struct mk_views *views = mk_views_new();
@@ -868,6 +912,8 @@ UNIT_SUITE("views")
 	tcase_add_test(tcase, test_released);
 	tcase_add_test(tcase, test_released_by_choice);
 	tcase_add_test(tcase, test_own_families_only);
+	tcase_add_test(tcase, test_left);
+	tcase_add_test(tcase, test_left_without_other);
 	tcase_add_test(tcase, test_full_pool);
 	tcase_add_loop_test(tcase, test_sequences, 0, RUNS);
 }

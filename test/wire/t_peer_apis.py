@@ -12,6 +12,7 @@ import time
 
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
+import t_join  # noqa: E402
 from harness import TOKEN, Follow, Server, Wrong, expect, run, wait  # noqa: E402
 from objects import add_service, add_slice  # noqa: E402
 from t_leader import MANY_S, MCS, SHORT, add_export, add_namespace, add_web, addresses, has, leads, names, start, writes  # noqa: E402
@@ -387,6 +388,36 @@ def events_of_a_peer():
     expect("Events", [e for e in events(west) if e[1] == "east"], both)
 
 
+class Context:
+    """A cluster in a kubeconfig."""
+    def __init__(self, server):
+        self.context, self.server, self.url = "admin@w", server, server.url
+
+
+def remapped():
+    """remap moves the view of a peer, once; the next leader keeps the new one; what cannot be moved is refused"""
+    west = Server()
+    publish(west, "east")
+    add_peer(west, "east")
+    first = leads(start(west))
+    path = t_join.config(Context(west))
+    wait("a view", lambda: west.done("GET", PEERS + "/east").get("status", {}).get("podCidr") == "240.0.0.0/16", MANY_S)
+    out, _ = t_join.peer(path, "remap", "admin@w", "east", "--dry-run")
+    expect("dry run", out, "ClusterPeer east would leave 240.0.0.0/16\n")
+    out, _ = t_join.peer(path, "remap", "admin@w", "east")
+    expect("output", out, "ClusterPeer east has left 240.0.0.0/16: podCidr 240.1.0.0/16, externalCidr \n")
+    first.stop()
+    leads(start(west, "worker-2"))
+    west.patch(PEERS + "/east", {"spec": {"access": "Pods"}})
+    add_peer(west, "north")
+    publish(west, "north")
+    wait("the view of north", lambda: west.done("GET", PEERS + "/north").get("status", {}).get("podCidr") == "240.2.0.0/16", MANY_S)
+    expect("view", west.done("GET", PEERS + "/east")["status"]["podCidr"], "240.1.0.0/16")
+    t_join.fails(path, "there is no ClusterPeer 'south'", "remap", "admin@w", "south")
+    west.patch(PEERS + "/east", {"spec": {"podCidr": "240.9.0.0/16"}})
+    t_join.fails(path, "has no view of peerPools: if spec.podCidr or spec.externalCidr is set", "remap", "admin@w", "east")
+
+
 INBOX = "monokube-inbox-%s"
 
 
@@ -511,5 +542,5 @@ def both_ways():
 
 
 if __name__ == "__main__":
-    sys.exit(run([events_of_a_peer, inbox_is_read, inbox_is_written, inbox_is_denied, both_ways, hub_is_read, come_and_go, by_hand, taken_over, token, lost_secret, certificate, away_and_back, in_turn, without_resources,
+    sys.exit(run([remapped, events_of_a_peer, inbox_is_read, inbox_is_written, inbox_is_denied, both_ways, hub_is_read, come_and_go, by_hand, taken_over, token, lost_secret, certificate, away_and_back, in_turn, without_resources,
                   next_leader, hostile]))

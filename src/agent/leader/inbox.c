@@ -93,8 +93,8 @@ void leader_inbox_stay(struct leader_term *term, const char *name)
 	struct leader_peer *peer, *next;
 
 	LL_FOREACH_SAFE(term->leaving, peer, next)
-	if (strcmp(peer->name, name) == 0)
-		left(term, peer);
+		if (strcmp(peer->name, name) == 0)
+			left(term, peer);
 }
 
 void leader_inbox_look(struct mk_leader *leader)
@@ -102,8 +102,7 @@ void leader_inbox_look(struct mk_leader *leader)
 	struct leader_term *term = leader->term;
 	struct leader_peer *peer, *next;
 
-	LL_FOREACH_SAFE(term->leaving, peer, next)
-	{
+	LL_FOREACH_SAFE(term->leaving, peer, next) {
 		if (mk_peer_api_is_withdrawn(peer->api)) {
 			mk_log_info("peer %s: the inbox there is empty", peer->name);
 			left(term, peer);
@@ -123,5 +122,5 @@ void leader_inbox_end(struct leader_term *term)
 	struct leader_peer *peer, *next;
 
 	LL_FOREACH_SAFE(term->leaving, peer, next)
-	left(term, peer);
+		left(term, peer);
 }

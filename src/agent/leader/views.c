@@ -23,6 +23,26 @@ struct peers {
 
 /* ---- what peers say -------------------------------------------------------------------------- */
 
+/* The views that the annotation of the ClusterPeer names. A text that makes no sense is none. */
+static void fill_left(const struct mk_leader *leader, struct mk_views_peer *pods,
+		      struct mk_views_peer *externals)
+{
+	const struct mk_lead_object *object =
+		mk_lead_find(leader->lead, MK_LEAD_PEERS, "", pods->name);
+	json_object *metadata = object ? mk_json_member(object->tree, "metadata") : NULL;
+	json_object *annotations = metadata ? mk_json_member(metadata, "annotations") : NULL;
+	cleanup_free char *text = strdup(mk_json_text(annotations, MK_LEAVE_ANNOTATION));
+	char *rest = text, *one;
+	size_t count = 0;
+
+	while (text && count < MK_VIEWS_LEFT_MAX && (one = strsep(&rest, ",")))
+		if (mk_cidr_parse(one, &pods->left[count]) == 0)
+			count++;
+	for (size_t i = count; i < MK_VIEWS_LEFT_MAX; i++)
+		pods->left[i] = (struct mk_cidr){ 0 };
+	memcpy(externals->left, pods->left, sizeof(pods->left));
+}
+
 static void fill(struct peers *peers, size_t index)
 {
 	const struct mk_cluster_peer *peer = peers->objects.of[index];
@@ -81,6 +101,7 @@ static int list_peers(const struct mk_leader *leader, struct peers *peers, struc
 	for (size_t i = 0; i < peers->objects.count; i++) {
 		fill(peers, i);
 		fill_external(peers, i);
+		fill_left(leader, &peers->views[i], &peers->views[peers->objects.count + i]);
 	}
 	return 0;
 }

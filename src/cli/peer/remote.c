@@ -103,16 +103,20 @@ static void answered(void *ctx, const struct mk_answer *answer)
 	uv_stop(&asking->remote->loop);
 }
 
+#define APPLY "application/apply-patch+yaml"
+#define MERGE "application/merge-patch+json"
+
+/* @type: of a PATCH; NULL for other methods. */
 static int ask(struct asking *asking, const char *method, const struct remote_place *place,
-	       const char *body, struct mk_error *err)
+	       const char *type, const char *body, struct mk_error *err)
 {
-	bool applies = strcmp(method, "PATCH") == 0;
+	bool applies = type && strcmp(type, APPLY) == 0;
 	cleanup_free char *target =
 		target_of(place, applies ? "?fieldManager=" MANAGER "&force=true" : "");
 	const struct mk_exchange_request request = {
 		.method = method,
 		.target = target,
-		.content_type = applies ? "application/apply-patch+yaml" : NULL,
+		.content_type = type,
 		.body = body,
 		.silence_ms = SILENCE_MS,
 		.kept_bytes = KEPT_BYTES,
@@ -158,7 +162,7 @@ int remote_get(struct remote *remote, const struct remote_place *place, json_obj
 	       struct mk_error *err)
 {
 	struct asking asking = { .remote = remote };
-	int ret = ask(&asking, "GET", place, NULL, err);
+	int ret = ask(&asking, "GET", place, NULL, NULL, err);
 
 	*tree = NULL;
 	if (ret == 0 && mk_answer_is_good(&asking.answer) && asking.tree) {
@@ -198,7 +202,7 @@ int remote_apply(struct remote *remote, json_object *tree, json_object *live, st
 {
 	const struct remote_place place = remote_place_of(tree);
 	struct asking asking = { .remote = remote };
-	int ret = ask(&asking, "PATCH", &place,
+	int ret = ask(&asking, "PATCH", &place, APPLY,
 		      json_object_to_json_string_ext(tree, JSON_C_TO_STRING_PLAIN |
 								   JSON_C_TO_STRING_NOSLASHESCAPE),
 		      err);
@@ -213,10 +217,25 @@ int remote_apply(struct remote *remote, json_object *tree, json_object *live, st
 	return ret;
 }
 
+int remote_merge(struct remote *remote, const struct remote_place *place, json_object *tree,
+		 struct mk_error *err)
+{
+	struct asking asking = { .remote = remote };
+	int ret = ask(&asking, "PATCH", place, MERGE,
+		      json_object_to_json_string_ext(tree, JSON_C_TO_STRING_PLAIN |
+								   JSON_C_TO_STRING_NOSLASHESCAPE),
+		      err);
+
+	json_object_put(asking.tree);
+	if (ret < 0 || mk_answer_is_good(&asking.answer))
+		return ret;
+	return fail(remote, "write", place, &asking.answer, err);
+}
+
 int remote_delete(struct remote *remote, const struct remote_place *place, struct mk_error *err)
 {
 	struct asking asking = { .remote = remote };
-	int ret = ask(&asking, "DELETE", place, NULL, err);
+	int ret = ask(&asking, "DELETE", place, NULL, NULL, err);
 
 	json_object_put(asking.tree);
 	if (ret < 0 || asking.answer.status == 404)

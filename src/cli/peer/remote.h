@@ -42,6 +42,9 @@ mk_must_check int remote_get(struct remote *remote, const struct remote_place *p
  * remote_change. */
 mk_must_check int remote_apply(struct remote *remote, json_object *tree, json_object *live,
 			       struct mk_error *err);
+/* Change the members of an object that @tree has, by a merge patch. */
+mk_must_check int remote_merge(struct remote *remote, const struct remote_place *place,
+			       json_object *tree, struct mk_error *err);
 /* Returns 1, or 0 if there is no such object. */
 mk_must_check int remote_delete(struct remote *remote, const struct remote_place *place,
 				struct mk_error *err);

@@ -144,14 +144,33 @@ static void tell_pod(struct mk_trace_story *story, const struct mk_tuple *tuple)
 	}
 }
 
+void trace_leave_overlay(struct mk_trace_story *story, const struct mk_cli_node *node,
+			 const char *what)
+{
+	const char *fault = node ? mk_cli_node_fault(node) : "no such node";
+	char underlay[MK_IP_STRLEN] = "?";
+
+	if (node && node->underlay.family)
+		mk_ip_format(&node->underlay, underlay);
+	story->outcome = fault ? "dropped" : "forwarded";
+	if (fault)
+		trace_step(story, "overlay", NULL,
+			   "%s: the packet is lost. The agent repairs that while it runs", fault);
+	else
+		trace_step(
+			story, "overlay", "fdb",
+			"leaves in VXLAN to %s%s, by %s %s; there, `monokube trace` shows the rest",
+			underlay, node->is_encrypted ? ", encrypted by WireGuard" : "", what,
+			node->name ?: "whose name is not known");
+}
+
 void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tuple)
 {
 	struct mk_ip ip = mk_ip_from_addr(&tuple->daddr);
 	cleanup_free struct mk_cli_node *nodes = NULL;
-	char entry[64], prefix[MK_CIDR_STRLEN], at[MK_IP_STRLEN], underlay[MK_IP_STRLEN] = "?";
+	char entry[64], prefix[MK_CIDR_STRLEN], at[MK_IP_STRLEN];
 	const struct mk_cli_node *node = NULL;
 	size_t count = 0;
-	const char *fault, *name;
 
 	snprintf(entry, sizeof(entry), "routes: %s",
 		 mk_view_route_prefix(story->view, &tuple->daddr, prefix));
@@ -161,22 +180,9 @@ void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tup
 		if (mk_cidr_contains(&nodes[i].pod_cidr, &ip) ||
 		    mk_addr_eq(&nodes[i].vtep, &tuple->daddr))
 			node = &nodes[i];
-	fault = node ? mk_cli_node_fault(node) : "no such node";
-	if (node && node->underlay.family)
-		mk_ip_format(&node->underlay, underlay);
-	name = node && node->name ? node->name : "its name is not known";
-	trace_step(story, "router", entry, "%s lives on another node (%s): by the overlay to %s%s",
-		   mk_ip_format(&ip, at), name, underlay,
-		   node && node->is_encrypted ? ", encrypted by WireGuard" : "");
-	story->outcome = fault ? "dropped" : "forwarded";
-	if (fault)
-		trace_step(story, "overlay", NULL,
-			   "%s: the packet is lost. The agent repairs that while it runs", fault);
-	else
-		trace_step(
-			story, "overlay", "fdb",
-			"leaves in VXLAN to %s; on that node (%s) `monokube trace` shows the rest",
-			underlay, name);
+	trace_step(story, "router", entry, "%s lives on another node (%s)", mk_ip_format(&ip, at),
+		   node && node->name ? node->name : "its name is not known");
+	trace_leave_overlay(story, node, "node");
 }
 
 static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)

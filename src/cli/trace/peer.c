@@ -37,8 +37,6 @@ static void tell_border(struct mk_trace_story *story, const struct mk_mac *mac)
 {
 	cleanup_free struct mk_cli_node *nodes = NULL;
 	const struct mk_cli_node *node = NULL;
-	char remote[MK_IP_STRLEN] = "?";
-	const char *fault, *name;
 	size_t count = 0;
 
 	if (mk_cli_nodes_read(story->view, &nodes, &count, NULL) < 0)
@@ -46,19 +44,7 @@ static void tell_border(struct mk_trace_story *story, const struct mk_mac *mac)
 	for (size_t i = 0; i < count; i++)
 		if (memcmp(nodes[i].vtep_mac, mac, sizeof(*mac)) == 0)
 			node = &nodes[i];
-	fault = node ? mk_cli_node_fault(node) : "no such node";
-	name = node && node->name ? node->name : "its name is not known";
-	if (node && node->underlay.family)
-		mk_ip_format(&node->underlay, remote);
-	story->outcome = fault ? "dropped" : "forwarded";
-	if (fault)
-		trace_step(story, "overlay", NULL,
-			   "%s: the packet is lost. The agent repairs that while it runs", fault);
-	else
-		trace_step(
-			story, "overlay", "fdb",
-			"leaves in VXLAN to %s, by border node %s; there, `monokube trace` shows the rest",
-			remote, name);
+	trace_leave_overlay(story, node, "border node");
 }
 
 void trace_tell_peer(struct mk_trace_story *story, const struct mk_tuple *tuple,

@@ -124,6 +124,9 @@ void trace_tell_policies(struct mk_trace_story *story);
  * *@verdict become what comes out of the last one. */
 void trace_tell_chains(struct mk_trace_story *story, const struct mk_tuple *key,
 		       struct mk_trace_frame *frame, enum mk_trace_verdict *verdict);
+/* Add the step of a packet that leaves by the overlay to @node (NULL: none), which is a @what. */
+void trace_leave_overlay(struct mk_trace_story *story, const struct mk_cli_node *node,
+			 const char *what);
 /* Add steps for how a packet for the view @tuple->daddr gets to the other cluster (peer.c). @frame
  * is what the programs made. */
 void trace_tell_peer(struct mk_trace_story *story, const struct mk_tuple *tuple,

@@ -593,6 +593,6 @@ void mk_objects_free(struct mk_objects *objects)
 		return;
 	mk_objects_clear(objects);
 	LL_FOREACH_SAFE(objects->complaints, complaint, next)
-	drop_complaint(objects, complaint);
+		drop_complaint(objects, complaint);
 	uv_close((uv_handle_t *)&objects->timer, closed);
 }

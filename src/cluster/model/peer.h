@@ -25,6 +25,10 @@
 #define MK_PREFER_ANNOTATION	      "networking.monokube.io/prefer"
 #define MK_EXPORTED_PREFER_ANNOTATION "networking.monokube.io/exported-prefer"
 
+/* Of a ClusterPeer: views, as "a,b", that `monokube peer remap` wants the peer to leave. The leader
+ * then takes others, and gives these to no peer. */
+#define MK_LEAVE_ANNOTATION "networking.monokube.io/leave-view"
+
 /* On Nodes, written by the node's agent: the public key and the UDP port of its WireGuard, as
  * KEY:PORT. */
 #define MK_WIREGUARD_ANNOTATION "networking.monokube.io/wireguard"

@@ -236,8 +236,7 @@ static void remove_fallen(struct work *work)
 
 	if (sync->dirty[POLICY_IDENTITIES])
 		return;
-	DL_FOREACH_SAFE(sync->gone, record, next)
-	{
+	DL_FOREACH_SAFE(sync->gone, record, next) {
 		const struct mk_policy_peer_key *key = record_key(record);
 		struct policy_id *set;
 
@@ -258,8 +257,7 @@ static void remove_stale(struct work *work)
 	struct mk_policy_sync *sync = work->sync;
 	struct record *record, *next;
 
-	DL_FOREACH_SAFE(sync->gone, record, next)
-	{
+	DL_FOREACH_SAFE(sync->gone, record, next) {
 		const struct mk_policy_peer_key *key = record_key(record);
 
 		if (record->map == POLICY_PEERS && !id_find(sync->in_force, key->set) &&
@@ -417,8 +415,7 @@ static int write_map(struct work *work, enum policy_map map)
 	struct record *record, *next;
 	int ret = 0;
 
-	DL_FOREACH_SAFE(work->sync->dirty[map], record, next)
-	{
+	DL_FOREACH_SAFE(work->sync->dirty[map], record, next) {
 		if (map != POLICY_PEERS || !is_in_place(work->sync, record))
 			ret = write_record(work, record);
 		if (ret < 0)
@@ -433,8 +430,7 @@ static int write_in_place(struct work *work)
 	struct record *record, *next;
 	int ret = 0;
 
-	DL_FOREACH_SAFE(work->sync->dirty[POLICY_PEERS], record, next)
-	{
+	DL_FOREACH_SAFE(work->sync->dirty[POLICY_PEERS], record, next) {
 		if (must_wait(work->sync, record))
 			continue;
 		note_peer(work, record);

@@ -61,8 +61,7 @@ static int remove_due(struct collection *collection, bool ports)
 	struct record *record, *next;
 	int left = 0;
 
-	DL_FOREACH_SAFE(collection->sync->gone, record, next)
-	{
+	DL_FOREACH_SAFE(collection->sync->gone, record, next) {
 		int ret = 0;
 
 		if (collection->now_ns - record->since_ns < MK_RETIRE_NS)

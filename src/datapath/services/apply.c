@@ -318,16 +318,14 @@ static int remove_rest(const struct apply *apply)
 	struct set *set, *next_set;
 	int ret;
 
-	DL_FOREACH_SAFE(apply->service->frontends, frontend, next_frontend)
-	{
+	DL_FOREACH_SAFE(apply->service->frontends, frontend, next_frontend) {
 		if (frontend->wanted_in == sync->serial)
 			continue;
 		ret = sync_frontend_delete(sync, frontend, apply->counts, apply->err);
 		if (ret < 0)
 			return ret;
 	}
-	DL_FOREACH_SAFE(apply->service->sets, set, next_set)
-	{
+	DL_FOREACH_SAFE(apply->service->sets, set, next_set) {
 		if (set->used_in == sync->serial)
 			continue;
 		ret = sync_retire(&apply->service->retiring, set, apply->err);

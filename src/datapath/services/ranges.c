@@ -50,7 +50,7 @@ void sync_ranges_free_list(struct ranges *head)
 	struct ranges *ranges, *next;
 
 	LL_FOREACH_SAFE(head, ranges, next)
-	sync_ranges_free(ranges);
+		sync_ranges_free(ranges);
 }
 
 /* ---- recovery from an earlier agent ------------------------------------------------------- */

@@ -38,8 +38,7 @@ void sync_retirement_begins(struct mk_service_sync *sync, struct retired **head,
 {
 	struct retired *retired, *next;
 
-	LL_FOREACH_SAFE(*head, retired, next)
-	{
+	LL_FOREACH_SAFE(*head, retired, next) {
 		retired->since_ns = now_ns;
 		HASH_ADD(hh, sync->retired, id, sizeof(retired->id) + sizeof(retired->generation),
 			 retired);

@@ -114,15 +114,14 @@ void sync_service_forget(struct mk_service_sync *sync, struct service *service)
 	struct frontend *frontend, *next;
 	struct retired *retired, *later;
 
-	DL_FOREACH_SAFE(service->frontends, frontend, next)
-	{
+	DL_FOREACH_SAFE(service->frontends, frontend, next) {
 		DL_DELETE(service->frontends, frontend);
 		frontend->owner = NULL;
 	}
 	while (service->sets)
 		sync_set_own(service->sets, NULL);
 	LL_FOREACH_SAFE(service->retiring, retired, later)
-	free(retired);
+		free(retired);
 	sync_ranges_free(service->ranges);
 	sync_ranges_free_list(service->retiring_ranges);
 	HASH_DEL(sync->services, service);
@@ -223,8 +222,8 @@ void sync_claims_drop_stale(struct mk_service_sync *sync)
 	struct claim *claim, *next;
 
 	LL_FOREACH_SAFE(sync->claims, claim, next)
-	if (claim->stale)
-		claim_free(sync, claim);
+		if (claim->stale)
+			claim_free(sync, claim);
 }
 
 int mk_service_sync_take_retry(struct mk_service_sync *sync, char **namespace_, char **name)

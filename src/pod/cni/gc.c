@@ -27,8 +27,7 @@ static void stale_free(struct stale *stale)
 {
 	struct stale *item, *next;
 
-	LL_FOREACH_SAFE(stale, item, next)
-	{
+	LL_FOREACH_SAFE(stale, item, next) {
 		free(item->container_id);
 		free(item->ifname);
 		free(item);

@@ -228,6 +228,18 @@ cut_inside()
 mend_inside() { of "$1" on "$2" nft delete table netdev cut; }
 mend() { ip netns exec "$BASE-west.wan" nft delete table inet cut; }
 
+# all_ways: each pod of west and east asks each pod of the other one, whose views are A and B, by answers() of the test
+all_ways()
+{
+	local from to
+	for from in "a $A" "b $B"; do
+		for to in "$A" "$B"; do
+			answers west "${from% *}" "$to" "${from#* }"
+			answers east "${from% *}" "$to" "${from#* }"
+		done
+	done
+}
+
 # dropped CLUSTER NODE REASON
 dropped() { of "$1" drop_count "$2" "$3"; }
 
