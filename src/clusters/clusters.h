@@ -59,6 +59,8 @@ struct mk_clusters_peer {
 	bool access_exports; /* access: Exports */
 	bool relayed;
 	bool encrypts; /* encryption: WireGuard; packets between its own nodes and this one's */
+	bool has_inbox; /* inbox: true; this cluster may not be able to begin with its nodes */
+	bool publishes_to; /* publishTo: true; the same from the other side */
 	uint16_t mtu_bytes; /* 0: the overlay's */
 	const struct mk_clusters_node *nodes;
 	size_t node_count;

@@ -14,6 +14,16 @@ static bool has_tunnels(const struct clusters_work *work, const struct clusters_
 	return at->peer->encrypts && !work->own->no_wireguard;
 }
 
+/* Address translation forgets a flow of UDP after 30 seconds or more. */
+#define KEEPALIVE_S 25
+
+/* Nodes of a branch may be behind address translation. So they begin, and keep their flows open.
+ * With a path beside a hub, each node probes each other one. */
+static bool roams(const struct mk_clusters_peer *peer)
+{
+	return peer->has_inbox || peer->via;
+}
+
 static void add_tunnels(struct mk_clusters_rows *rows, const struct clusters_peer *at)
 {
 	for (size_t i = 0; i < at->state->nodes_used; i++) {
@@ -24,6 +34,8 @@ static void add_tunnels(struct mk_clusters_rows *rows, const struct clusters_pee
 		tunnel->cluster = at->state->number;
 		tunnel->endpoint = tunnel->carrier = node->address;
 		tunnel->port = node->wireguard.port;
+		tunnel->roams = roams(at->peer);
+		tunnel->keepalive_s = at->peer->publishes_to ? KEEPALIVE_S : 0;
 	}
 }
 

@@ -99,6 +99,10 @@ mk_must_check int wireguard_sync(struct mk_overlay *overlay, bool complete, unsi
 /* The peer of a node of this cluster; NULL: it has no key, or another node has the same. */
 const struct mk_wg_peer *wireguard_peer(const struct mk_overlay *overlay,
 					const struct mk_overlay_peer *node);
+/* Compare a peer of the kernel, NULL: none, with the wanted one. Returns true if *@put has to be
+ * written. An endpoint of AF_UNSPEC there means that the kernel's stays. */
+bool wireguard_change(const struct mk_wg_peer *found, const struct mk_wg_peer *wanted,
+		      struct mk_wg_peer *put);
 
 /* FDB and neighbour entries: make those wanted; remove the others. */
 mk_must_check int overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes,

@@ -236,9 +236,26 @@ static bool has_keepalive(const struct mk_wg_peer *found, const struct mk_wg_pee
 	return found->keepalive_s == wanted->keepalive_s;
 }
 
+/* A node that roams begins by itself, so the kernel has learnt its endpoint, or soon does. */
+static bool keeps_endpoint(const struct mk_wg_peer *found, const struct mk_wg_peer *wanted)
+{
+	return found && wanted->roams && found->endpoint.family != AF_UNSPEC;
+}
+
 static bool has_endpoint(const struct mk_wg_peer *found, const struct mk_wg_peer *wanted)
 {
-	return mk_ip_equal(&found->endpoint, &wanted->endpoint) && found->port == wanted->port;
+	return keeps_endpoint(found, wanted) ||
+	       (mk_ip_equal(&found->endpoint, &wanted->endpoint) && found->port == wanted->port);
+}
+
+bool wireguard_change(const struct mk_wg_peer *found, const struct mk_wg_peer *wanted,
+		      struct mk_wg_peer *put)
+{
+	*put = *wanted;
+	if (keeps_endpoint(found, wanted))
+		put->endpoint = (struct mk_ip){ .family = AF_UNSPEC };
+	return !has_carrier(found, wanted) || !has_endpoint(found, wanted) ||
+	       !has_keepalive(found, wanted);
 }
 
 /* The kernel itself changes an endpoint when the node sends from elsewhere: no line for that. */
@@ -269,13 +286,13 @@ static int sync_peers(struct mk_overlay *overlay, const struct mk_wg_device *dev
 	for (size_t i = 0; ret == 0 && i < overlay->wg_peer_count; i++) {
 		const struct mk_wg_peer *wanted = &overlay->wg_peers[i];
 		const struct mk_wg_peer *found = find(device->peers, device->peer_count, wanted);
+		struct mk_wg_peer put;
 
-		if (has_carrier(found, wanted) && has_endpoint(found, wanted) &&
-		    has_keepalive(found, wanted))
+		if (!wireguard_change(found, wanted, &put))
 			continue;
 		say_repaired(overlay, found, wanted);
 		++*changes;
-		ret = mk_wg_peer_put(ifindex, wanted, err);
+		ret = mk_wg_peer_put(ifindex, &put, err);
 	}
 	return ret;
 }
@@ -390,7 +407,8 @@ static bool same_tunnels(const struct mk_overlay *overlay, const struct mk_wg_pe
 		if (memcmp(had[i].public_key, peers[i].public_key, MK_WG_KEY_BYTES) != 0 ||
 		    !mk_ip_equal(&had[i].endpoint, &peers[i].endpoint) ||
 		    !mk_ip_equal(&had[i].carrier, &peers[i].carrier) ||
-		    had[i].port != peers[i].port || had[i].cluster != peers[i].cluster)
+		    had[i].port != peers[i].port || had[i].cluster != peers[i].cluster ||
+		    had[i].roams != peers[i].roams || had[i].keepalive_s != peers[i].keepalive_s)
 			return false;
 	return true;
 }

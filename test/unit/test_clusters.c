@@ -308,9 +308,12 @@ static void check_tunnels(const char *expected)
 		const struct mk_wg_peer *at = &rows.tunnels[i];
 
 		ck_assert(mk_ip_equal(&at->endpoint, &at->carrier) && !at->is_odd);
-		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u %s:%u",
-			 i ? ", " : "", at->public_key[0], mk_ip_format(&at->carrier, ip),
-			 at->port);
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u %s:%u%s",
+			 i ? ", " : "", at->public_key[0], mk_ip_format(&at->carrier, ip), at->port,
+			 at->roams ? " roams" : "");
+		if (at->keepalive_s)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), " alive %u",
+				 at->keepalive_s);
 	}
 	ck_assert_str_eq(text, expected);
 }
@@ -334,6 +337,30 @@ START_TEST(test_encrypted)
 		   "fdb 06:00:00:09:00:01 192.168.2.11:0 encrypted\n"
 		   "fdb 06:00:00:09:00:03 192.168.2.13:0 encrypted\n"
 		   "fdb 06:00:00:0a:00:01 192.168.3.11:0\n");
+}
+END_TEST
+
+/* Only one side can begin, if the nodes of the other side are behind address translation. */
+START_TEST(test_roaming)
+{
+	struct mk_clusters_peer *peer = add_peer("branch", 9, "240.0.0.0/16");
+
+	peer->encrypts = peer->has_inbox = true;
+	add_key(add_node("10.244.1.0/24", "192.168.2.11"), 3);
+	peer = add_peer("hub", 10, "240.1.0.0/16");
+	peer->encrypts = peer->publishes_to = true;
+	add_key(add_node("10.244.1.0/24", "192.168.3.11"), 4);
+	peer = add_peer("east", 11, "240.2.0.0/16");
+	peer->encrypts = true;
+	peer->via = "hub";
+	peer->path = MK_CLUSTERS_PATH_AUTO;
+	add_key(add_node("10.244.1.0/24", "192.168.4.11"), 5);
+	peer = add_peer("north", 12, "240.3.0.0/16");
+	peer->encrypts = true;
+	add_key(add_node("10.244.1.0/24", "192.168.5.11"), 6);
+	compile();
+	check_tunnels("3 192.168.2.11:51871 roams, 4 192.168.3.11:51871 alive 25, "
+		      "5 192.168.4.11:51871 roams, 6 192.168.5.11:51871");
 }
 END_TEST
 
@@ -1265,6 +1292,7 @@ UNIT_SUITE("clusters")
 	tcase_add_test(tcase, test_mtu);
 	tcase_add_test(tcase, test_path_mtu);
 	tcase_add_test(tcase, test_encrypted);
+	tcase_add_test(tcase, test_roaming);
 	tcase_add_test(tcase, test_cannot_encrypt);
 	tcase_add_test(tcase, test_keys);
 	tcase_add_test(tcase, test_encrypted_beside_hub);

@@ -399,6 +399,48 @@ START_TEST(test_ways)
 }
 END_TEST
 
+#define WG_PEER(ip, port_, ...)                                                 \
+	{                                                                       \
+		.endpoint = { .family = AF_INET, .v4 = { ip } }, .port = port_, \
+		.carrier = { .family = AF_INET, .v4 = { 9 } }, __VA_ARGS__      \
+	}
+
+/* Peers that the kernel has, and wanted ones. */
+static const struct {
+	const char *name;
+	struct mk_wg_peer found, wanted; /* found.port 0: the kernel has no peer with this key */
+	bool is_put, keeps_endpoint;
+} wg_changes[] = {
+	{ "none", WG_PEER(0, 0), WG_PEER(1, 51871), true, false },
+	{ "the same", WG_PEER(1, 51871), WG_PEER(1, 51871), false, false },
+	{ "another endpoint", WG_PEER(2, 51871), WG_PEER(1, 51871), true, false },
+	{ "another port", WG_PEER(1, 1024), WG_PEER(1, 51871), true, false },
+	{ "roams: none", WG_PEER(0, 0), WG_PEER(1, 51871, .roams = true), true, false },
+	{ "roams: no endpoint",
+	  { .port = 1, .carrier = { .family = AF_INET, .v4 = { 9 } } },
+	  WG_PEER(1, 51871, .roams = true),
+	  true,
+	  false },
+	{ "roams: learnt", WG_PEER(2, 1024), WG_PEER(1, 51871, .roams = true), false, true },
+	{ "roams: learnt, but altered", WG_PEER(2, 1024, .is_odd = true),
+	  WG_PEER(1, 51871, .roams = true), true, true },
+	{ "no keepalive", WG_PEER(1, 51871), WG_PEER(1, 51871, .keepalive_s = 25), true, false },
+};
+
+/* The agent keeps the endpoint that the kernel has learnt of a node that roams. */
+START_TEST(test_wireguard_changes)
+{
+	const struct mk_wg_peer *found = &wg_changes[_i].found;
+	struct mk_wg_peer put;
+	bool is_put = wireguard_change(found->port ? found : NULL, &wg_changes[_i].wanted, &put);
+
+	ck_assert_msg(is_put == wg_changes[_i].is_put, "%s", wg_changes[_i].name);
+	ck_assert_msg((put.endpoint.family == AF_UNSPEC) == wg_changes[_i].keeps_endpoint, "%s",
+		      wg_changes[_i].name);
+	ck_assert_uint_eq(put.keepalive_s, wg_changes[_i].wanted.keepalive_s);
+}
+END_TEST
+
 static bool is_unfragmented(const char *name)
 {
 	struct mk_link link;
@@ -491,6 +533,7 @@ UNIT_SUITE("overlay_clusters")
 	tcase_add_test(tc, test_foreign_wireguard);
 	tcase_add_test(tc, test_encrypted_entries);
 	tcase_add_test(tc, test_fragments_of_only);
+	tcase_add_loop_test(tc, test_wireguard_changes, 0, MK_ARRAY_SIZE(wg_changes));
 	tcase_add_loop_test(tc, test_ways, 0, MK_ARRAY_SIZE(ways));
 	tc = unit_case(suite, "key", NULL, NULL);
 	tcase_add_test(tc, test_key);

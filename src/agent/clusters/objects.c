@@ -132,6 +132,8 @@ static struct mk_clusters_peer convert_peer(const struct mk_model *model, const 
 		.access_exports = peer->access == MK_PEER_ACCESS_EXPORTS,
 		.relayed = peer->relayed,
 		.encrypts = peer->encrypts,
+		.has_inbox = peer->has_inbox,
+		.publishes_to = peer->publishes_to,
 		.mtu_bytes = peer->mtu_bytes,
 	};
 

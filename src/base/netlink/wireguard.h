@@ -33,6 +33,9 @@ struct mk_wg_peer {
 	uint16_t port; /* of the endpoint, host order */
 	struct mk_ip carrier; /* the only address that the peer may have inside the tunnel */
 	uint16_t keepalive_s; /* 0: off */
+	/* The caller's: an endpoint that the kernel has learnt stays, because @endpoint may be
+	 * behind address translation. */
+	bool roams;
 	/* Only when read: it has other addresses or a preshared key. */
 	bool is_odd;
 	uint32_t cluster; /* the caller's: whose node it is */
@@ -56,8 +59,8 @@ void mk_wg_device_release(struct mk_wg_device *device);
 /* Set the private key and the port of device @ifindex. Peers stay. */
 mk_must_check int mk_wg_device_set(int ifindex, const uint8_t private_key[MK_WG_KEY_BYTES],
 				   uint16_t port, struct mk_error *err);
-/* Add the peer with @peer->public_key, or give it this endpoint, keepalive and carrier only. A new
- * keepalive also begins a handshake. */
+/* Add the peer with @peer->public_key, or give it this endpoint, keepalive and carrier only. With
+ * an endpoint of AF_UNSPEC, its own one stays. A new keepalive also begins a handshake. */
 mk_must_check int mk_wg_peer_put(int ifindex, const struct mk_wg_peer *peer, struct mk_error *err);
 mk_must_check int mk_wg_peer_delete(int ifindex, const uint8_t public_key[MK_WG_KEY_BYTES],
 				    struct mk_error *err);
