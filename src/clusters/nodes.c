@@ -114,9 +114,9 @@ static const char *lack_of_key(const struct nodes *nodes, const struct mk_cluste
 	if (!node->wireguard.port)
 		return "has no WireGuard key: set wireguardPort in its cluster, and publish the node again";
 	if (memcmp(node->wireguard.key, own->wireguard.key, MK_WG_KEY_BYTES) == 0)
-		return "has the WireGuard key of this node";
+		return "has the WireGuard key of this node: remove the file wireguard.key of one of the two nodes, and restart its agent";
 	if (is_key_taken(nodes, node->wireguard.key, place))
-		return "has the WireGuard key of another node";
+		return "has the WireGuard key of another node: remove the file wireguard.key of one of the two, and restart its agent";
 	return NULL;
 }
 

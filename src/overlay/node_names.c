@@ -113,6 +113,42 @@ const char *mk_node_names_wireguard(const struct mk_node_names *names, const cha
 	return NULL;
 }
 
+static int compare_keys(const void *left, const void *right)
+{
+	const struct mk_node_name *a = left, *b = right;
+
+	return strncmp(a->wireguard, b->wireguard, MK_WG_KEY_STRLEN - 1)
+		       ?: strcmp(a->name, b->name);
+}
+
+static bool are_twins(const struct mk_node_name *a, const struct mk_node_name *b)
+{
+	return strncmp(a->wireguard, b->wireguard, MK_WG_KEY_STRLEN - 1) == 0 &&
+	       strcmp(a->name, b->name) != 0;
+}
+
+int mk_node_names_each_twins(const struct mk_node_names *names, const char *own,
+			     mk_node_names_twins_fn *see, void *ctx, struct mk_error *err)
+{
+	struct mk_node_name *sorted = calloc(names->count + 1, sizeof(*sorted));
+	size_t count = 0;
+
+	if (!sorted)
+		return mk_error_errno(err, ENOMEM, "cannot compare the keys of nodes");
+	for (size_t i = 0; i < names->count; i++) {
+		sorted[count] = names->list[i];
+		if (strcmp(names->list[i].name, names->list[0].name) == 0)
+			sorted[count].wireguard = own;
+		count += sorted[count].wireguard != NULL;
+	}
+	qsort(sorted, count, sizeof(*sorted), compare_keys);
+	for (size_t i = 1; i < count; i++)
+		if (are_twins(&sorted[i - 1], &sorted[i]))
+			see(ctx, sorted[i - 1].name, sorted[i].name);
+	free(sorted);
+	return 0;
+}
+
 int mk_node_names_keep_keys(const char *state_dir, struct mk_overlay_plan *plan,
 			    struct mk_error *err)
 {

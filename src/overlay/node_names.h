@@ -38,6 +38,13 @@ void mk_node_names_release(struct mk_node_names *names);
 /* Returns the Node whose pod range contains @ip; NULL: not known. */
 const char *mk_node_names_find(const struct mk_node_names *names, const struct mk_ip *ip);
 
+/* Visit each two Nodes that have one key. @own: KEY:PORT of this node, whose lines have none; NULL:
+ * not known. */
+typedef void mk_node_names_twins_fn(void *ctx, const char *first, const char *second);
+mk_must_check int mk_node_names_each_twins(const struct mk_node_names *names, const char *own,
+					   mk_node_names_twins_fn *see, void *ctx,
+					   struct mk_error *err);
+
 /* Returns KEY:PORT of the Node @name; NULL: none, or not known. */
 const char *mk_node_names_wireguard(const struct mk_node_names *names, const char *name);
 

@@ -241,6 +241,14 @@ static bool is_of_first(const struct mk_overlay *overlay, const struct mk_overla
 	return false;
 }
 
+static enum mk_overlay_lack lack_of(const struct mk_overlay *overlay,
+				    const struct mk_overlay_peer *node)
+{
+	if (!node->wireguard.port)
+		return MK_OVERLAY_LACKS_KEY;
+	return wireguard_peer(overlay, node) ? MK_OVERLAY_LACKS_HANDSHAKE : MK_OVERLAY_SAME_KEY;
+}
+
 void mk_overlay_each_clear(const struct mk_overlay *overlay, mk_overlay_clear_fn *see, void *ctx)
 {
 	for (size_t i = 0; i < MK_FAMILIES; i++)
@@ -248,7 +256,7 @@ void mk_overlay_each_clear(const struct mk_overlay *overlay, mk_overlay_clear_fn
 			const struct mk_overlay_peer *node = &overlay->families[i].peers[j];
 
 			if (node->is_clear && (i == 0 || !is_of_first(overlay, node)))
-				see(ctx, node->node, wireguard_peer(overlay, node) != NULL);
+				see(ctx, node->node, lack_of(overlay, node));
 		}
 }
 

@@ -52,8 +52,13 @@ mk_must_check int mk_overlay_set_clusters(struct mk_overlay *overlay,
 mk_must_check int mk_overlay_set_tunnels(struct mk_overlay *overlay, const struct mk_wg_peer *peers,
 					 size_t count, struct mk_error *err);
 /* Visit the other nodes to which packets of the overlay are not encrypted although they shall be.
- * @has_key: only the first handshake is missing. As of the last synchronisation. */
-typedef void mk_overlay_clear_fn(void *ctx, const char *node, bool has_key);
+ * As of the last synchronisation. */
+enum mk_overlay_lack {
+	MK_OVERLAY_LACKS_KEY,
+	MK_OVERLAY_LACKS_HANDSHAKE, /* the first one */
+	MK_OVERLAY_SAME_KEY, /* its key is that of another node */
+};
+typedef void mk_overlay_clear_fn(void *ctx, const char *node, enum mk_overlay_lack lack);
 void mk_overlay_each_clear(const struct mk_overlay *overlay, mk_overlay_clear_fn *see, void *ctx);
 /* Handshakes with the nodes of cluster @cluster, as read at the last synchronisation. */
 struct mk_overlay_handshakes {

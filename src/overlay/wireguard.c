@@ -307,6 +307,12 @@ static void note_handshakes(struct mk_overlay *overlay, const struct mk_wg_devic
 	}
 }
 
+/* The kernel ignores a peer with the device's own key. `monokube check` reports such nodes. */
+static bool has_own_key(const struct mk_overlay *overlay, const struct mk_overlay_peer *node)
+{
+	return memcmp(node->wireguard.key, overlay->devices.wg_public_key, MK_WG_KEY_BYTES) == 0;
+}
+
 /* A node of this cluster. Until the first handshake the kernel tries one every ten seconds. */
 static void want_node(struct mk_overlay *overlay, const struct mk_wg_device *device,
 		      const struct mk_overlay_peer *node)
@@ -314,7 +320,7 @@ static void want_node(struct mk_overlay *overlay, const struct mk_wg_device *dev
 	struct mk_wg_peer *peer = &overlay->wg_peers[overlay->wg_peer_count];
 	const struct mk_wg_peer *found;
 
-	if (!node->wireguard.port || node->underlay.family != AF_INET)
+	if (!node->wireguard.port || node->underlay.family != AF_INET || has_own_key(overlay, node))
 		return;
 	*peer = (struct mk_wg_peer){ .endpoint = node->underlay,
 				     .port = node->wireguard.port,

@@ -29,6 +29,30 @@ all_well()
 	expect_eq "fields" "check,ok,remedy,says" "$(mk check -o json | jq -r '[.[] | keys | join(",")] | unique | join(";")')"
 }
 
+# Two nodes were copied from one disk.
+cloned_key()
+{
+	local number
+	for number in 8 9; do
+		cat <<-END
+			---
+			apiVersion: v1
+			kind: Node
+			metadata:
+			  name: clone$number
+			  annotations: {networking.monokube.io/wireguard: "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:51871"}
+			spec: {podCIDR: 10.244.10$number.0/24}
+			status: {addresses: [{type: InternalIP, address: 192.168.99.10$number}]}
+		END
+	done >"$TMP/clones.yaml"
+	lab apply "$TMP/clones.yaml"
+	wait_for 20 expect_line encryption "^WRONG .*nodes 'clone8' and 'clone9' have the same WireGuard key"
+	expect_line encryption 'on one of the two, remove the file wireguard.key'
+	expect_status 1 mk check
+	lab delete "$TMP/clones.yaml"
+	wait_for 30 mk check
+}
+
 # The path carries smaller packets than both ends assume.
 small_path()
 {
@@ -232,6 +256,7 @@ networkd()
 lab up 2
 wait_for 30 node_ok
 check "all is well" all_well
+check "two nodes with one key of WireGuard" cloned_key
 check "a path that carries less" small_path
 check "no node answers a ping" silent_node
 check "a firewall that rejects VXLAN and lets pings in" firewall_rejects_vxlan

@@ -128,6 +128,49 @@ START_TEST(test_wireguard)
 }
 END_TEST
 
+#define KEY_OF_ONE "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:51871"
+#define KEY_OF_TWO "AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:51871"
+
+static const struct {
+	const char *name, *own, *keys[3]; /* of node2 to node4 */
+	const char *expected;
+} twins[] = {
+	{ "none has a key", NULL, { "", "", "" }, "" },
+	{ "each has its own", NULL, { " " KEY_OF_ONE, " " KEY_OF_TWO, "" }, "" },
+	{ "two others", NULL, { " " KEY_OF_ONE, "", " " KEY_OF_ONE }, "node2 node4;" },
+	{ ".. with other ports", NULL, { " " KEY_OF_ONE, "", " " KEY_OF_ONE "0" }, "node2 node4;" },
+	{ "this node and another one",
+	  KEY_OF_TWO,
+	  { " " KEY_OF_ONE, " " KEY_OF_TWO, "" },
+	  "node1 node3;" },
+	{ "all", KEY_OF_ONE, { " " KEY_OF_ONE, " " KEY_OF_ONE, "" }, "node1 node2;node2 node3;" },
+};
+
+static void see_twins(void *ctx, const char *first, const char *second)
+{
+	char *text = ctx;
+
+	sprintf(text + strlen(text), "%s %s;", first, second);
+}
+
+/* A node has a line of each family. */
+START_TEST(test_twins)
+{
+	char text[1024] = "", seen[128] = "";
+	struct mk_node_names names;
+
+	for (int i = 0; i < 8; i++)
+		sprintf(text + strlen(text), "%s%d%s node%d%s\n",
+			i < 4 ? "10.244." : "fd00:244:0:", i % 4 + 1, i < 4 ? ".0/24" : "::/64",
+			i % 4 + 1, i % 4 ? twins[_i].keys[i % 4 - 1] : "");
+	ck_ok(mk_file_replace(path, text, strlen(text), 0644, &err));
+	ck_ok(mk_node_names_read(dir, &names, &err));
+	ck_ok(mk_node_names_each_twins(&names, twins[_i].own, see_twins, seen, &err));
+	ck_assert_msg(strcmp(seen, twins[_i].expected) == 0, "%s: %s", twins[_i].name, seen);
+	mk_node_names_release(&names);
+}
+END_TEST
+
 static const struct {
 	const char *name, *node;
 	uint16_t port;
@@ -226,6 +269,7 @@ UNIT_SUITE("node names")
 
 	tcase_add_test(tcase, test_written_and_read);
 	tcase_add_test(tcase, test_wireguard);
+	tcase_add_loop_test(tcase, test_twins, 0, MK_ARRAY_SIZE(twins));
 	tcase_add_loop_test(tcase, test_keep_keys, 0, MK_ARRAY_SIZE(kept_keys));
 	tcase_add_test(tcase, test_written_once);
 	tcase_add_test(tcase, test_two_families);

@@ -66,13 +66,19 @@ struct clear_nodes {
 	size_t count;
 };
 
-static void see_clear(void *ctx, const char *name, bool has_key)
+static void see_clear(void *ctx, const char *name, enum mk_overlay_lack lack)
 {
+	static const char *const texts[] = {
+		[MK_OVERLAY_LACKS_KEY] =
+			"has no key: set wireguardPort and encryption there, and load the module 'wireguard'",
+		[MK_OVERLAY_LACKS_HANDSHAKE] =
+			"has made no handshake yet: let UDP of its wireguardPort pass, both ways",
+		[MK_OVERLAY_SAME_KEY] =
+			"has the key of another node: `monokube check` names both; remove wireguard.key of one of the two and restart its agent",
+	};
 	struct clear_nodes *clear = ctx;
 
-	fprintf(clear->out, "%snode '%s' %s", clear->count++ ? "; " : "", name,
-		has_key ? "has made no handshake yet: let UDP of its wireguardPort pass, both ways"
-			: "has no key: set wireguardPort and encryption there, and load the module 'wireguard'");
+	fprintf(clear->out, "%snode '%s' %s", clear->count++ ? "; " : "", name, texts[lack]);
 }
 
 /* A node that cannot encrypt is the fault of all others. */

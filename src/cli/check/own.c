@@ -253,6 +253,27 @@ bool check_encrypts(const struct mk_checking *checking)
 	return strncmp(checking->record.encryption, "WireGuard", strlen("WireGuard")) == 0;
 }
 
+static void see_twins(void *ctx, const char *first, const char *second)
+{
+	check_found(
+		ctx, "encryption",
+		"on one of the two, remove the file wireguard.key in the agent's state directory, and restart its agent; if objects are carried to other clusters by hand, publish them again",
+		"nodes '%s' and '%s' have the same WireGuard key, as after a copy of a disk: packets to one of them are lost or not encrypted",
+		first, second);
+}
+
+/* WireGuard knows a node by its key only. */
+static void check_twins(struct mk_checking *checking)
+{
+	char text[MK_VIEW_WIREGUARD];
+	const char *own = mk_view_wireguard(checking->view, text);
+	struct mk_error err = { 0 };
+
+	if (mk_node_names_each_twins(&checking->view->node_names, own, see_twins, checking, &err) <
+	    0)
+		check_found(checking, "encryption", "free some memory", "%s", mk_error_text(&err));
+}
+
 /* Setting encryption: which nodes get packets in the clear, or with WireGuardOnly none? */
 void check_encryption(struct mk_checking *checking)
 {
@@ -261,6 +282,7 @@ void check_encryption(struct mk_checking *checking)
 	size_t count = 0, clear = 0;
 	struct mk_error err = { 0 };
 
+	check_twins(checking);
 	if (!check_encrypts(checking))
 		return;
 	if (mk_cli_nodes_read(checking->view, &nodes, &count, &err) < 0)

@@ -29,6 +29,20 @@ static struct mk_addr vtep_of(const struct mk_view *view, const struct mk_cidr *
 	return mk_ip_to_addr(&addresses.vtep);
 }
 
+const char *mk_view_wireguard(const struct mk_view *view, char text[MK_VIEW_WIREGUARD])
+{
+	char key[MK_WG_KEY_STRLEN];
+	struct mk_wg_device device;
+
+	if (!view->links.wg_ifindex ||
+	    mk_wg_device_get((int)view->links.wg_ifindex, &device, NULL) < 0)
+		return NULL;
+	snprintf(text, MK_VIEW_WIREGUARD, "%s:%u", mk_wg_key_format(device.public_key, key),
+		 device.port);
+	mk_wg_device_release(&device);
+	return text;
+}
+
 struct reading {
 	const struct mk_view *view;
 	struct mk_cli_node *nodes;

@@ -7,7 +7,6 @@
 
 #include "monokube/clusters.h"
 #include "base/cleanup.h"
-#include "base/netlink/wireguard.h"
 #include "cli/inspect/peers.h"
 #include "cli/inspect/view_internal.h"
 #include "host/record.h"
@@ -20,7 +19,7 @@ struct published_node {
 	struct mk_cidr pod_cidrs[MK_FAMILIES]; /* in the order of the views */
 	size_t cidr_count;
 	struct mk_ip address; /* on the underlay */
-	char wireguard[MK_WG_KEY_STRLEN + 8]; /* KEY:PORT; empty: none */
+	char wireguard[MK_VIEW_WIREGUARD]; /* KEY:PORT; empty: none */
 };
 
 struct publishing {
@@ -105,27 +104,12 @@ static struct mk_cidr own_range(const struct mk_view *view, const struct mk_addr
 				 (uint8_t)(mk_ip_bits(view->family) - mk_pod_host_bits(mask)) };
 }
 
-/* Returns KEY:PORT of this node's device; NULL: there is none, or only root may read it. */
-static const char *own_wireguard(const struct mk_view *view, char text[MK_WG_KEY_STRLEN + 8])
-{
-	char key[MK_WG_KEY_STRLEN];
-	struct mk_wg_device device;
-
-	if (!view->links.wg_ifindex ||
-	    mk_wg_device_get((int)view->links.wg_ifindex, &device, NULL) < 0)
-		return NULL;
-	snprintf(text, MK_WG_KEY_STRLEN + 8, "%s:%u", mk_wg_key_format(device.public_key, key),
-		 device.port);
-	mk_wg_device_release(&device);
-	return text;
-}
-
 /* The overlay's device has this node's address on the underlay, and the overlay's port. */
 static int add_own(struct publishing *publishing, const struct mk_view *view)
 {
 	const struct mk_cidr pods = own_range(view, &view->node.pod_net, &view->node.pod_mask);
 	const char *name = mk_node_names_find(&view->node_names, &pods.ip);
-	char key[MK_WG_KEY_STRLEN + 8];
+	char key[MK_VIEW_WIREGUARD];
 	struct mk_link vxlan;
 	int ret = mk_nl_link_get_index(view->nl, (int)view->links.set.overlay_ifindex, &vxlan,
 				       publishing->err);
@@ -137,7 +121,7 @@ static int add_own(struct publishing *publishing, const struct mk_view *view)
 			publishing->err, ENOENT,
 			"this node's name is not known yet: try again when `monokube status` says that the agent is ready");
 	publishing->port = vxlan.vxlan_port;
-	return add_node(publishing, name, own_wireguard(view, key), &pods, &vxlan.vxlan_local);
+	return add_node(publishing, name, mk_view_wireguard(view, key), &pods, &vxlan.vxlan_local);
 }
 
 static int add_others(struct publishing *publishing, const struct mk_view *view)

@@ -83,6 +83,11 @@ const char *mk_drop_remedy(unsigned int reason);
 mk_must_check int mk_cli_drops_read(const struct mk_cli_options *options,
 				    struct mk_drop_totals *totals, struct mk_error *err);
 
+/* Returns KEY:PORT of this node's device of WireGuard; NULL: there is none, or only root may read
+ * it. */
+#define MK_VIEW_WIREGUARD (MK_WG_KEY_STRLEN + 8)
+const char *mk_view_wireguard(const struct mk_view *view, char text[MK_VIEW_WIREGUARD]);
+
 /* The other nodes, from map routes and the kernel's tables. */
 struct mk_cli_node {
 	const char *name; /* from the view; NULL: not known */
