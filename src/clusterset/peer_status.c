@@ -239,6 +239,25 @@ static uint16_t mtu_of(const struct peer_at *at)
 	return 0;
 }
 
+/* Returns who carries the packets of this cluster's nodes: nodes of a hub, border nodes, or each
+ * node its own; NULL: they have no way. */
+static const char *path_of(const struct peer_at *at)
+{
+	bool usable = false, direct = false;
+
+	for (size_t family = 0; family < MK_FAMILIES; family++) {
+		const struct mk_clusters_state *state = at->states[family];
+
+		usable |= state && state->is_usable;
+		direct |= state && state->nodes_direct && state->nodes_direct == state->nodes_used;
+	}
+	if (!usable)
+		return NULL;
+	if (at->peer->via && !direct)
+		return "Via";
+	return at->report->has_borders ? "Border" : "Direct";
+}
+
 static json_object *fill_peer(struct maker *maker, const struct peer_at *at)
 {
 	const struct mk_peer_report *report = at->report;
@@ -261,6 +280,7 @@ static json_object *fill_peer(struct maker *maker, const struct peer_at *at)
 	put_ranges(maker, status, "remoteExternalCidr", externals);
 	if (report->external_view)
 		put_ranges(maker, status, "externalCidr", report->external_view->view);
+	put_text(maker, status, "path", path_of(at));
 	put_number(maker, status, "nodes", (int64_t)nodes);
 	if (mtu_of(at))
 		put_number(maker, status, "mtu", mtu_of(at));

@@ -29,13 +29,14 @@ struct mk_peer_report {
 	const struct mk_peer_reading *reading; /* NULL: nothing is read */
 	struct mk_probes_state probes; /* of the leader's node */
 	bool lacks_handshake; /* its WireGuard has no answer of any node of the peer */
+	bool has_borders; /* this cluster has border nodes */
 	bool is_underlay_ipv6; /* the nodes' addresses are of IPv6 */
 };
 
 /* Return what to apply to status of @cluster_peer: clusterId, remotePodCidr, podCidr,
- * remoteExternalCidr, externalCidr, nodes, mtu, reachableNodes, rttMicros and conditions Valid,
- * Ranges, Ready, Encrypted, Connected, Imported and Reachable; the latter only if probes say
- * something. The caller puts the result. NULL: no memory. */
+ * remoteExternalCidr, externalCidr, path, nodes, mtu, reachableNodes, rttMicros and conditions
+ * Valid, Ranges, Ready, Encrypted, Connected, Imported and Reachable; the latter only if probes
+ * say something. The caller puts the result. NULL: no memory. */
 json_object *mk_peer_status(json_object *cluster_peer, const struct mk_peer_report *report,
 			    const char *now);
 

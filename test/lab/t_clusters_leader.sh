@@ -177,6 +177,18 @@ reachable()
 		'.status | (.conditions[] | select(.type == "Reachable")) as $is | "\(.reachableNodes) \($is.status) \($is.reason) \(.rttMicros > 0)"')"
 }
 
+# path_is PATH: status.path of east in west
+path_is() { expect_eq "path" "$1" "$(get west "$GROUP/clusterpeers/east" .status.path)"; }
+
+paths()
+{
+	path_is Direct
+	of west lab kubectl label node node2 networking.monokube.io/border=true
+	wait_for 20 path_is Border
+	of west lab kubectl label node node2 networking.monokube.io/border-
+	wait_for 20 path_is Direct
+}
+
 west_exports()
 {
 	of west apply web <<-END
@@ -316,5 +328,6 @@ check "a leader is killed: another one imports the next change" leader_is_killed
 check "all agents are killed and start again: the import stays" all_are_killed
 check "the export ends, and with it the imports" export_ends
 check "each cluster reads the other one's API server: they import a Service from each other, and nothing is carried" each_reads_the_other
+check "status.path: border nodes carry packets while a node has the label" paths
 check "encryption without WireGuard: the condition, the peers and check say so, and no packet leaves" no_wireguard
 finish

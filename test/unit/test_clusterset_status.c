@@ -195,7 +195,7 @@ static void check_peer(const char *const *want, const char *lack)
 START_TEST(test_peer)
 {
 	check_peer(
-		WANT("'metadata':{'name':'north'},'status':{'clusterId':11,'remotePodCidr':'10.244.0.0/16','podCidr':'240.0.0.0/16','nodes':2,'conditions':",
+		WANT("'metadata':{'name':'north'},'status':{'clusterId':11,'remotePodCidr':'10.244.0.0/16','podCidr':'240.0.0.0/16','path':'Direct','nodes':2,'conditions':",
 		     "'type':'Valid','status':'True','reason':'Valid'",
 		     "'type':'Ranges','status':'True','reason':'Assigned'",
 		     "'type':'Ready','status':'True','reason':'Ready'", "'observedGeneration':4"),
@@ -203,6 +203,32 @@ START_TEST(test_peer)
 	peers[1].home = (struct mk_cidr){ 0 };
 	view.view[1] = cidr_of("fd01::/56");
 	check_peer(WANT("'podCidr':'240.0.0.0/16,fd01::/56'"), "remotePodCidr");
+}
+END_TEST
+
+static const struct {
+	const char *name, *via, *path; /* path NULL: none */
+	size_t nodes_direct; /* of 2 */
+	bool has_borders, lacks_way;
+} path_rows[] = {
+	{ "direct", NULL, "'path':'Direct'", 2, false, false },
+	{ "by border nodes", NULL, "'path':'Border'", 2, true, false },
+	{ "no way", NULL, NULL, 0, true, true },
+	{ "by a hub", "hub", "'path':'Via'", 0, false, false },
+	{ "by border nodes and a hub", "hub", "'path':'Via'", 0, true, false },
+	{ "beside a hub, to one node", "hub", "'path':'Via'", 1, false, false },
+	{ "beside a hub", "hub", "'path':'Direct'", 2, false, false },
+	{ "beside a hub, by border nodes", "hub", "'path':'Border'", 2, true, false },
+};
+
+START_TEST(test_peer_path)
+{
+	peers[1].via = path_rows[_i].via;
+	states[1].nodes_direct = path_rows[_i].nodes_direct;
+	states[1].is_usable = !path_rows[_i].lacks_way;
+	report.has_borders = path_rows[_i].has_borders;
+	check_peer(path_rows[_i].path ? WANT(path_rows[_i].path) : NULL,
+		   path_rows[_i].path ? NULL : "'path'");
 }
 END_TEST
 
@@ -372,6 +398,7 @@ UNIT_SUITE("clusterset status")
 	tcase_add_test(services, test_long_message);
 	tcase_add_test(services, test_import);
 	tcase_add_test(tcase, test_peer);
+	tcase_add_loop_test(tcase, test_peer_path, 0, MK_ARRAY_SIZE(path_rows));
 	tcase_add_test(tcase, test_peer_not_valid);
 	tcase_add_test(tcase, test_peer_not_ready);
 	tcase_add_test(tcase, test_peer_probed);

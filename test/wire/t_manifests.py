@@ -451,7 +451,7 @@ def peer_resources():
     version = crds["clusterpeers"]["spec"]["versions"][0]
     expect("status", version.get("subresources"), {"status": {}})
     expect("columns", [c["name"] for c in version["additionalPrinterColumns"]],
-           ["Pods", "As", "Via", "Access", "Nodes", "Answer", "RTT", "Ready", "Reason", "Relay", "Age"])
+           ["Pods", "As", "Via", "Path", "Access", "Nodes", "Answer", "RTT", "Ready", "Reason", "Relay", "Age"])
     names = [o["metadata"]["name"] for o in found if o["kind"] == "Namespace"]
     expect("namespaces", names, ["monokube-peers", "monokube-published"])
     readers = [o for o in found if o["metadata"]["name"] == "monokube-peer-reader"]

@@ -242,6 +242,7 @@ static void write_all(struct mk_leader *leader, const struct peers *peers)
 	struct mk_peer_report report = {
 		.own = &own,
 		.count = peers->objects.count,
+		.has_borders = peers->objects.border_count > 0,
 		.is_underlay_ipv6 = config->underlay_family == AF_INET6,
 	};
 
