@@ -53,6 +53,21 @@ cloned_key()
 	wait_for 30 mk check
 }
 
+# This kernel, or the other node, has no WireGuard. No program sees a host's own packets to the overlay.
+host_gets_a_name()
+{
+	local pod=10.244.2.9
+	lab agent stop node1
+	MK_AGENT_FLAGS="--wireguard-port 51871 --encryption WireGuardOnly" lab agent start node1
+	wait_for 20 traced_as OVERLAY_CLEAR "$pod"
+	expect_status 3 mk trace host "$pod" 80
+	lab agent stop node1
+	lab agent start node1
+	wait_for 30 mk check
+	wait_for 20 traced_as "leaves in VXLAN" "$pod"
+}
+traced_as() { expect_match "trace" "$1" "$(mk trace host "$2" 80 || true)"; }
+
 # The path carries smaller packets than both ends assume.
 small_path()
 {
@@ -257,6 +272,7 @@ lab up 2
 wait_for 30 node_ok
 check "all is well" all_well
 check "two nodes with one key of WireGuard" cloned_key
+check "WireGuardOnly: a host's packet to a node without a key is lost with a name" host_gets_a_name
 check "a path that carries less" small_path
 check "no node answers a ping" silent_node
 check "a firewall that rejects VXLAN and lets pings in" firewall_rejects_vxlan

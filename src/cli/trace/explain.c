@@ -164,6 +164,16 @@ void trace_leave_overlay(struct mk_trace_story *story, const struct mk_cli_node 
 			node->name ?: "whose name is not known");
 }
 
+/* A host's packets reach no program that drops them: the kernel loses them at the device. */
+static bool is_never_sent(const struct mk_trace_story *story, const struct mk_tuple *tuple)
+{
+	struct mk_route route;
+
+	return story->view->node.encrypts_all &&
+	       mk_view_route(story->view, &tuple->daddr, &route) &&
+	       route.type == MK_ROUTE_OVERLAY && route.is_clear;
+}
+
 void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tuple)
 {
 	struct mk_ip ip = mk_ip_from_addr(&tuple->daddr);
@@ -182,6 +192,13 @@ void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tup
 			node = &nodes[i];
 	trace_step(story, "router", entry, "%s lives on another node (%s)", mk_ip_format(&ip, at),
 		   node && node->name ? node->name : "its name is not known");
+	if (is_never_sent(story, tuple)) {
+		trace_step(
+			story, "overlay", NULL,
+			"OVERLAY_CLEAR: encryption is WireGuardOnly, and no WireGuard leads to that node: the packet is lost. `monokube check` says what helps");
+		story->outcome = "dropped";
+		return;
+	}
 	trace_leave_overlay(story, node, "node");
 }
 
