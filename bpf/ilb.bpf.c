@@ -7,6 +7,7 @@
 #include "chain.h"
 #include "cluster.h"
 #include "deliver.h"
+#include "direct.h"
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
@@ -219,7 +220,7 @@ static __always_inline int ilb(struct __sk_buff *skb, enum mk_hook hook, enum mk
 	if (ret == MK_GO_ON && hook != MK_HOOK_POD && is_link_local(&pkt.tuple.saddr))
 		ret = MK_DROP_NOT_UNICAST; /* of a link that pods are not on */
 	if (ret == MK_GO_ON && hook == MK_HOOK_OVERLAY && mk_node.is_carried_by_other &&
-	    !is_of_its_node(skb, &pkt))
+	    is_on_overlay(skb) && !is_of_its_node(skb, &pkt))
 		ret = MK_DROP_OVERLAY_STRANGER;
 	if (ret != MK_GO_ON)
 		return drop(skb, hook, ret, &pkt.tuple);

@@ -141,6 +141,8 @@ MK_MAP(node_routes, BPF_MAP_TYPE_ARRAY, __u32, struct mk_route, MK_NODE_ROUTES, 
 MK_MAP(peers, BPF_MAP_TYPE_HASH, struct mk_addr, struct mk_peer, MK_PEERS_MAX, BPF_F_NO_PREALLOC);
 MK_MAP(far_peers, BPF_MAP_TYPE_HASH, struct mk_far_addr, struct mk_peer, MK_PEERS_MAX,
        BPF_F_NO_PREALLOC);
+MK_MAP(link_nodes, BPF_MAP_TYPE_HASH, struct mk_link_node_key, struct mk_link_node, MK_PEERS_MAX,
+       BPF_F_NO_PREALLOC);
 MK_MAP(fragments, BPF_MAP_TYPE_LRU_HASH, struct mk_fragment_key, struct mk_fragment, 4096, 0);
 MK_MAP(held, BPF_MAP_TYPE_ARRAY, __u32, struct mk_held, MK_HELD_SLOTS, 0);
 MK_MAP(runtime, BPF_MAP_TYPE_ARRAY, __u32, struct mk_runtime, 1, 0);

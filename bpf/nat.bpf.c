@@ -10,6 +10,7 @@
 #include <linux/if_packet.h>
 
 #include "chain.h"
+#include "direct.h"
 #include "fragment.h"
 #include "icmp_error.h"
 #include "overlay.h"
@@ -46,7 +47,8 @@ static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx
 	return MK_GO_ON;
 }
 
-/* Is @addr an address of the cluster? Packets from the cluster's ranges come only by the overlay.
+/* Is @addr an address of the cluster? Packets from the cluster's ranges come by the overlay, or
+ * have been taken before (direct_take()).
  * If hosts outside also have addresses in these ranges (mk_runtime.ranges_shared), only addresses
  * of pods and nodes count. */
 static __always_inline int is_of_cluster(const struct mk_addr *addr)
@@ -104,6 +106,30 @@ static __always_inline int check_outside(struct __sk_buff *skb, const struct pac
 	return check_options(skb, pkt) == MK_DROP_SOURCE_ROUTE ? MK_DROP_SOURCE_ROUTE : 0;
 }
 
+/* Drop a packet that no host outside can have sent, or take it: another node may have. */
+static __always_inline int refuse_outside(struct __sk_buff *skb, const struct packet *pkt,
+					  enum mk_drop_reason reason)
+{
+	int verdict;
+
+	if (reason == MK_DROP_MARTIAN_SOURCE && skb->pkt_type == PACKET_HOST &&
+	    direct_take(skb, pkt, &verdict))
+		return verdict;
+	return drop(skb, MK_HOOK_UPLINK, reason, &pkt->tuple);
+}
+
+/* A packet to a pod's own address, which is no answer to masqueraded traffic: another node's host
+ * may have sent it, or a host outside if pods keep their source. */
+static __always_inline int to_routed_pod(struct __sk_buff *skb, struct chain_ctx *ctx,
+					 const struct packet *pkt)
+{
+	int verdict;
+
+	if (direct_take(skb, pkt, &verdict))
+		return verdict;
+	return chain_next(skb, ctx, pkt, MK_PROG_ELB);
+}
+
 /* A packet of another family: IPv6's programs handle it on a node of both families. The host gets
  * all others. */
 static __always_inline int take_other_family(struct __sk_buff *skb)
@@ -144,7 +170,7 @@ int nat_uplink(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	ret = check_outside(skb, &pkt);
 	if (ret)
-		return drop(skb, ctx.hook, ret, &pkt.tuple);
+		return refuse_outside(skb, &pkt, ret);
 	if (skb->pkt_type == PACKET_HOST)
 		ret = fragment_gather(skb, &pkt, MK_HOOK_UPLINK);
 	if (ret < MK_GO_ON)
@@ -157,6 +183,8 @@ int nat_uplink(struct __sk_buff *skb)
 		return drop(skb, ctx.hook, MK_DROP_FORGED_ERROR, &pkt.tuple);
 	if (skb->pkt_type != PACKET_HOST || is_link_local(&pkt.tuple.saddr))
 		return TC_ACT_UNSPEC;
+	if (is_local_pod_range(&pkt.tuple.daddr))
+		return to_routed_pod(skb, &ctx, &pkt);
 	ret = nat_back(skb, &ctx, &pkt);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);

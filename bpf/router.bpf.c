@@ -7,6 +7,7 @@
 #include "chain.h"
 #include "cluster.h"
 #include "deliver.h"
+#include "direct.h"
 #include "icmp_error.h"
 #include "overlay.h"
 #include "rewrite.h"
@@ -71,7 +72,8 @@ static __always_inline int is_from_cluster(const struct chain_ctx *ctx, const st
  * the virtual pod address as source. The host's route to such a source leads through the host veth.
  * On the device that they came in by, reverse path filtering, strict or loose, would drop them; a
  * pod's device has no address (fib_validate_source()). The host's firewall also sees one interface
- * for all packets from pods. All other packets stay on their device. */
+ * for all packets from pods. All other packets stay on their device, or come by the one that the
+ * host's route to their node uses. */
 static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 				   const struct packet *pkt)
 {
@@ -82,7 +84,7 @@ static __always_inline int to_host(struct __sk_buff *skb, struct chain_ctx *ctx,
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_FORGED, &pkt->tuple);
 	if (!is_from_pod(ctx) && ctx->hook != MK_HOOK_HOST && !(ctx->flags & CHAIN_NEW_SOURCE) &&
 	    !is_from_cluster(ctx, pkt))
-		return TC_ACT_UNSPEC;
+		return ctx->hook == MK_HOOK_OVERLAY ? direct_to_host(skb, pkt) : TC_ACT_UNSPEC;
 	if (!links || frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
 	set_macs(frame.eth, mk_node.gateway_mac, mk_node.gateway_mac);
@@ -103,21 +105,28 @@ static __always_inline int to_loopback(struct __sk_buff *skb, struct chain_ctx *
 	return bpf_redirect(MK_LOOPBACK_IFINDEX, BPF_F_INGRESS);
 }
 
+/* To another node: to its own address if it is on the link, otherwise by VXLAN. A packet too large
+ * for the link, but allowed to be cut, also goes by VXLAN, whose carriers are. */
 static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      const struct packet *pkt, const struct mk_route *route)
 {
+	const struct mk_link_node *node = route->is_direct ? link_node_of(route->vtep_mac) : NULL;
 	const struct mk_link_set *links = links_now();
+	__u32 mtu_bytes;
 	struct frame frame;
 
 	if (mk_node.encrypts_all && route->is_clear)
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_CLEAR, &pkt->tuple);
 	if (!links || frame_of(skb, &frame))
 		return drop(skb, ctx->hook, MK_DROP_TRUNCATED, &pkt->tuple);
-	if (exceeds_tunnel(skb, ctx, pkt, frame.ip, links->overlay_mtu_bytes))
+	mtu_bytes = node ? node->mtu_bytes : links->overlay_mtu_bytes;
+	if (exceeds_tunnel(skb, ctx, pkt, frame.ip, mtu_bytes))
 		return chain_error(skb, ctx, pkt, MK_DROP_TOO_BIG, MK_ICMP_TOO_BIG,
-				   MK_ICMP_TOO_BIG_CODE, links->overlay_mtu_bytes);
+				   MK_ICMP_TOO_BIG_CODE, mtu_bytes);
 	if (hop(skb, ctx, frame.ip) != MK_GO_ON)
 		return expired(skb, ctx, pkt);
+	if (node && wire_bytes(skb, pkt) <= mtu_bytes)
+		return direct_send(node);
 	set_macs(frame.eth, mk_node.vtep_mac, route->vtep_mac);
 	return bpf_redirect(links->overlay_ifindex, 0);
 }
@@ -246,6 +255,7 @@ static __always_inline int route_of_node(const struct mk_addr *addr, struct mk_r
 	if (!peer)
 		return -1;
 	route->type = MK_ROUTE_OVERLAY;
+	route->is_direct = peer->is_direct;
 	__builtin_memcpy(route->vtep_mac, peer->vtep_mac, sizeof(route->vtep_mac));
 	return 0;
 }

@@ -49,6 +49,7 @@ enum mk_prog {
 	MK_PROG_SFC_END, /* a packet of a chain with ends: to the next function, or to the end */
 	MK_PROG_CLUSTER, /* a packet to a pod of another cluster */
 	MK_PROG_ILB_CLUSTER, /* a packet of another cluster, with the source as it is seen here */
+	MK_PROG_OVERLAY, /* another node's packet that came without VXLAN, as if by the overlay */
 	MK_PROG_COUNT
 };
 
@@ -458,7 +459,10 @@ struct mk_route_key {
 };
 struct mk_route {
 	__u8 type; /* enum mk_route_type */
-	__u8 is_clear; /* MK_ROUTE_OVERLAY: no WireGuard leads there (mk_node.encrypts_all) */
+	/* Both for MK_ROUTE_OVERLAY: no WireGuard leads there (mk_node.encrypts_all); packets go to
+	 * the node's own address, without VXLAN (map link_nodes). */
+	__u8 is_clear : 1;
+	__u8 is_direct : 1;
 	/* MK_ROUTE_OVERLAY: of the node that has the address. MK_ROUTE_CLUSTER: the first four
 	 * bytes are the cluster's number (mk_route_cluster()). Otherwise 0. */
 	__u8 vtep_mac[6];
@@ -504,9 +508,28 @@ static inline __u32 mk_node_number(const struct mk_addr *addr, const struct mk_a
  * 7 of the tables. */
 struct mk_peer {
 	__u8 vtep_mac[6]; /* identifies the node, as mk_route.vtep_mac does */
-	__u8 pad[2];
+	__u8 is_direct; /* as mk_route.is_direct */
+	__u8 pad;
 };
 _Static_assert(sizeof(struct mk_peer) == 8, "map value ABI");
+
+/* Map link_nodes: the other nodes on the links of this host's uplinks. They may send packets of
+ * their pods without VXLAN, and get such packets if mk_route.is_direct says so. */
+struct mk_link_node_key {
+	__u8 vtep_mac[6]; /* as mk_route.vtep_mac */
+	__u8 pad[2];
+};
+struct mk_link_node {
+	struct mk_addr addr; /* the node's own, of the pods' family */
+	__u32 ifindex; /* of the uplink */
+	__u32 mtu_bytes;
+	/* The MAC address of @addr when the host's neighbour table was last asked; 0: not yet.
+	 * Programs write it. */
+	__u8 mac[6];
+	__u8 pad[2];
+};
+_Static_assert(sizeof(struct mk_link_node_key) == 8, "map key ABI");
+_Static_assert(sizeof(struct mk_link_node) == MK_BY_FAMILY(20, 32), "map value ABI");
 
 /* Key of map far_peers: the same where the overlay's packets are not of the pods' family. An IPv4
  * address is mapped (RFC 4291, 2.5.5.2). */
@@ -767,7 +790,9 @@ _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(84, 192), "rodata ABI");
 	X(PEER_DENIED, "another cluster's packet that the ClusterPeer's access does not allow")   \
 	X(PEER_CLEAR, "packet to a ClusterPeer with encryption that would leave unencrypted")     \
 	X(OVERLAY_CLEAR,                                                                          \
-	  "overlay packet that leaves or comes unencrypted, with encryption: WireGuardOnly")
+	  "overlay packet that leaves or comes unencrypted, with encryption: WireGuardOnly")      \
+	X(DIRECT_FORGED,                                                                          \
+	  "another node's pod or overlay address without VXLAN, not from that node's MAC address")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,

@@ -80,6 +80,7 @@ static bool put_value(FILE *out, const char *name, size_t length,
 		{ "vtepCIDR", mk_cidr_format(&config->vteps.of[first], vteps) },
 		{ "underlayFamily", values->underlay == AF_INET6 ? "IPv6" : "IPv4" },
 		{ "mtu", mtu },
+		{ "direct", values->is_direct ? "true" : "false" },
 		{ "vethPrefix", config->veth_prefix },
 		{ "stateDir", config->state_dir },
 		{ "bpfDir", config->bpf_dir },
@@ -331,6 +332,7 @@ int agent_files_reconcile_conf(struct agent_files *files, struct mk_core *core,
 	int ret;
 
 	if (is_as_left(core, path, &files->conf) && files->mtu_bytes == values->mtu_bytes &&
+	    files->is_direct == values->is_direct &&
 	    mk_cidr_equal(&files->pod_cidrs[0], &values->pod_cidrs[0]) &&
 	    mk_cidr_equal(&files->pod_cidrs[1], &values->pod_cidrs[1]))
 		return 0;
@@ -340,5 +342,6 @@ int agent_files_reconcile_conf(struct agent_files *files, struct mk_core *core,
 	files->conf = look(path);
 	memcpy(files->pod_cidrs, values->pod_cidrs, sizeof(files->pod_cidrs));
 	files->mtu_bytes = values->mtu_bytes;
+	files->is_direct = values->is_direct;
 	return 0;
 }

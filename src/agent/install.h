@@ -21,6 +21,7 @@ struct mk_cni_conf_values {
 	struct mk_cidr pod_cidrs[MK_FAMILIES]; /* by family; AF_UNSPEC: none */
 	sa_family_t underlay; /* of the overlay's outer header */
 	uint32_t mtu_bytes;
+	bool is_direct; /* .. which is the uplink's */
 };
 
 /* The files as last written or found correct. */
@@ -28,6 +29,7 @@ struct agent_files {
 	struct agent_file plugin, conf;
 	struct mk_cidr pod_cidrs[MK_FAMILIES]; /* in the configuration */
 	uint32_t mtu_bytes;
+	bool is_direct;
 };
 
 /* Replace the ${...} of @template; the caller frees the result. NULL: see @err, also for an unknown

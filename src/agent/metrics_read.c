@@ -109,6 +109,8 @@ static void read_cluster(const struct mk_agent *agent, struct mk_metrics *metric
 	}
 	metrics->has_encryption = agent->core.config.encryption != MK_ENCRYPTION_NONE;
 	metrics->peers_unencrypted = agent->node.clear_count;
+	metrics->has_routing = agent->core.config.routing != MK_ROUTING_OVERLAY;
+	metrics->peers_direct = agent->node.direct_count;
 	metrics->has_api = mk_source_stats(agent->core.source, metrics->api);
 	metrics->has_clock = clock && clock->known;
 	if (metrics->has_clock)

@@ -204,7 +204,8 @@ static int step_conf(struct mk_agent *agent, struct mk_error *err)
 	struct mk_cni_conf_values values = {
 		.config = &agent->core.config,
 		.underlay = agent->node.internal_ip.family,
-		.mtu_bytes = agent->node.mtu_bytes,
+		.mtu_bytes = agent->node.pod_mtu_bytes,
+		.is_direct = agent->node.pod_mtu_bytes != agent->node.mtu_bytes,
 	};
 
 	for (size_t i = 0; i < MK_FAMILIES; i++)
@@ -220,6 +221,8 @@ static void say_mtu_reason(const struct mk_agent *agent, char *text, size_t size
 
 	if (agent->core.config.mtu_bytes)
 		snprintf(text, size, "configured");
+	else if (agent->node.pod_mtu_bytes == uplink->mtu_bytes)
+		snprintf(text, size, "%s's %u, routing", uplink->name, uplink->mtu_bytes);
 	else
 		snprintf(text, size, "%s's %u less %u for VXLAN%s", uplink->name, uplink->mtu_bytes,
 			 mk_overlay_overhead_bytes(agent->node.internal_ip.family, is_encrypted),
@@ -283,7 +286,7 @@ static void say_ready(struct mk_agent *agent)
 		agent->core.config.node_name, mk_ip_format(&agent->node.internal_ip, address),
 		mk_cidr_format(&own->addresses.pod_cidr, pods),
 		mk_ip_format(&own->addresses.vtep, vtep), agent->node.uplinks.uplink[0].link.name,
-		agent->node.mtu_bytes, why, jit_state(agent), own->plan.peer_count,
+		agent->node.pod_mtu_bytes, why, jit_state(agent), own->plan.peer_count,
 		mk_service_sync_service_count(sync), mk_service_sync_frontend_count(sync),
 		agent->core.writes, agent->steps.after_lists_ns / 1000000,
 		(mk_time_ns(CLOCK_PROCESS_CPUTIME_ID) - agent->steps.listed_cpu_ns) / 1000000);

@@ -82,6 +82,9 @@ static const struct setting settings[] = {
 	{ "encryption", "encryption", "MODE", "None", "None, WireGuard or WireGuardOnly",
 	  "the overlay between the nodes of this cluster; WireGuard: encrypted to nodes that have a key; WireGuardOnly: packets of the overlay neither leave nor enter unencrypted",
 	  mk_parse_encryption, FIELD(encryption) },
+	{ "routing", "routing", "MODE", "Overlay", "Overlay, Direct or Auto",
+	  "packets to other nodes of this cluster; Overlay: in VXLAN; Direct: to nodes on the same link without VXLAN, and others are reported; Auto: the same, and others are expected",
+	  mk_parse_routing, FIELD(routing) },
 	{ "peerPools", "peer-pools", "CIDRS", "240.0.0.0/6", "an IPv4 range, an IPv6 range, one of each, or off",
 	  "ranges for the views of peers' pods; packets to an address in them that is no peer's are dropped; off: none",
 	  mk_parse_ranges_or_off, FIELD(peer_pools) },
@@ -580,6 +583,11 @@ static int check_encryption(const struct mk_config *config, struct mk_error *err
 
 	if (config->encryption == MK_ENCRYPTION_NONE)
 		return 0;
+	if (config->routing == MK_ROUTING_DIRECT)
+		return mk_error_set(
+			err, EINVAL,
+			"routing 'Direct': expected Overlay or Auto, because encryption is '%s': direct packets are not encrypted",
+			words[config->encryption]);
 	if (config->underlay_family == AF_INET6)
 		return mk_error_set(
 			err, EINVAL,

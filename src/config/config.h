@@ -42,12 +42,19 @@ enum mk_encryption {
 	MK_ENCRYPTION_ONLY, /* nothing in the clear, sent or received */
 };
 
+/* How packets go to the nodes of this cluster. */
+enum mk_routing {
+	MK_ROUTING_OVERLAY, /* by VXLAN */
+	MK_ROUTING_DIRECT, /* to nodes on the same link without VXLAN; others are named */
+	MK_ROUTING_AUTO, /* .. others are expected */
+};
+
 struct mk_cidr_list {
 	struct mk_cidr cidr[16];
 	size_t count;
 };
 
-#define MK_SETTINGS_MAX 50 /* capacity for each setting's text */
+#define MK_SETTINGS_MAX 51 /* capacity for each setting's text */
 
 struct mk_config {
 	const char *texts[MK_SETTINGS_MAX]; /* each setting as given; never NULL */
@@ -70,6 +77,7 @@ struct mk_config {
 	char peer_iface_name[IFNAMSIZ]; /* peerIfaceName, mkpeer */
 	uint16_t wireguard_port; /* wireguardPort; 0: no WireGuard */
 	enum mk_encryption encryption; /* encryption, None */
+	enum mk_routing routing; /* routing, Overlay */
 	struct mk_ranges peer_pools; /* peerPools, 240.0.0.0/6 */
 	/* clustersetCidr: 247.254.0.0/16, fd6d:6b63:7300::/112 */
 	struct mk_ranges clusterset;

@@ -279,6 +279,22 @@ int mk_parse_encryption(const char *text, void *field, size_t size)
 	return 0;
 }
 
+int mk_parse_routing(const char *text, void *field, size_t size)
+{
+	static const char *const words[] = {
+		[MK_ROUTING_OVERLAY] = "Overlay",
+		[MK_ROUTING_DIRECT] = "Direct",
+		[MK_ROUTING_AUTO] = "Auto",
+	};
+	int index = index_of(text, words, MK_ARRAY_SIZE(words));
+
+	(void)size;
+	if (index < 0)
+		return index;
+	*(enum mk_routing *)field = (enum mk_routing)index;
+	return 0;
+}
+
 int mk_parse_port(const char *text, void *field, size_t size)
 {
 	unsigned long port;

@@ -127,6 +127,15 @@ struct mk_peer_entry {
 mk_must_check int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *wanted,
 					 size_t count, bool complete, unsigned int *changes,
 					 struct mk_error *err);
+struct mk_link_node_entry {
+	struct mk_link_node_key key;
+	struct mk_link_node node; /* without its MAC address, which programs write */
+};
+/* Make map `link_nodes` equal to @wanted, as mk_datapath_sync_routes() does. Sorts @wanted. */
+mk_must_check int mk_datapath_sync_link_nodes(struct mk_datapath *datapath,
+					      struct mk_link_node_entry *wanted, size_t count,
+					      bool complete, unsigned int *changes,
+					      struct mk_error *err);
 /* Change the programs' run-time settings (struct mk_runtime). Returns 1 if a setting changed,
  * otherwise 0. */
 mk_must_check int mk_datapath_sync_runtime(const struct mk_datapath *datapath,

@@ -365,6 +365,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "node_routes", &datapath->node_routes },
 		{ "peers", &datapath->peers },
 		{ "far_peers", &datapath->far_peers },
+		{ "link_nodes", &datapath->link_nodes },
 		{ "links", &datapath->link_table },
 		{ "uplinks", &datapath->uplink_table },
 		{ "sessions", &datapath->sessions[0] },

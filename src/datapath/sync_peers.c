@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Maps peers and far_peers: the source addresses of other nodes' overlay packets. */
+/* Maps peers and far_peers: the source addresses of other nodes' overlay packets. Map link_nodes:
+ * the nodes that may do without the overlay. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,9 +73,8 @@ static int remove_others(const struct mk_datapath *datapath, bool is_far,
 	int ret = mk_table_keys(table, &keys, &there, err);
 
 	for (size_t i = 0; ret == 0 && i < there; i++) {
-		struct mk_peer_entry entry = { is_far,
-					       ((struct mk_addr *)keys)[i],
-					       { { 0 }, { 0 } } };
+		struct mk_peer_entry entry = { .is_far = is_far,
+					       .addr = ((struct mk_addr *)keys)[i] };
 
 		if (count && bsearch(&entry, wanted, count, sizeof(*wanted), compare))
 			continue;
@@ -117,4 +117,65 @@ int datapath_repair_peers(struct mk_datapath *datapath, struct mk_error *err)
 		mk_log_warn("entries were missing and are back maps=peers,far_peers entries=%u",
 			    repaired);
 	return ret < 0 ? ret : (int)repaired;
+}
+
+/* ---- link_nodes ------------------------------------------------------------------------------ */
+
+static int compare_links(const void *a, const void *b)
+{
+	const struct mk_link_node_entry *x = a, *y = b;
+
+	return memcmp(&x->key, &y->key, sizeof(x->key));
+}
+
+/* Are the members equal that the agent writes? */
+static bool same_link(const struct mk_link_node *a, const struct mk_link_node *b)
+{
+	return mk_addr_eq(&a->addr, &b->addr) && a->ifindex == b->ifindex &&
+	       a->mtu_bytes == b->mtu_bytes;
+}
+
+static int put_links(const struct mk_table *table, const struct mk_link_node_entry *wanted,
+		     size_t count, unsigned int *changes, struct mk_error *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct mk_link_node now;
+		int ret = mk_table_get(table, &wanted[i].key, &now, NULL);
+
+		if (ret == 0 && same_link(&now, &wanted[i].node))
+			continue;
+		ret = mk_table_put(table, &wanted[i].key, &wanted[i].node, err);
+		if (ret < 0)
+			return ret;
+		(*changes)++;
+	}
+	return 0;
+}
+
+/* Nodes change so rarely that the table is read each time, which also repairs it. */
+int mk_datapath_sync_link_nodes(struct mk_datapath *datapath, struct mk_link_node_entry *wanted,
+				size_t count, bool complete, unsigned int *changes,
+				struct mk_error *err)
+{
+	const struct mk_table *table = &datapath->link_nodes;
+	cleanup_free struct mk_link_node_key *keys = NULL;
+	size_t there = 0;
+	int ret;
+
+	if (datapath->state < MK_DATAPATH_LOADED)
+		return datapath_expect(datapath, MK_DATAPATH_LOADED, "nodes on the link", err);
+	if (count > 1)
+		qsort(wanted, count, sizeof(*wanted), compare_links);
+	ret = put_links(table, wanted, count, changes, err);
+	if (ret == 0 && complete)
+		ret = mk_table_keys(table, (void **)&keys, &there, err);
+	for (size_t i = 0; ret >= 0 && i < there; i++) {
+		struct mk_link_node_entry entry = { .key = keys[i] };
+
+		if (count && bsearch(&entry, wanted, count, sizeof(*wanted), compare_links))
+			continue;
+		ret = mk_table_delete(table, &entry.key, err);
+		*changes += ret > 0;
+	}
+	return ret < 0 ? ret : 0;
 }

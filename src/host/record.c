@@ -33,6 +33,10 @@ static const char *const encryptions[] = { [MK_ENCRYPTION_NONE] = "None",
 					   [MK_ENCRYPTION_WIREGUARD] = "WireGuard",
 					   [MK_ENCRYPTION_ONLY] = "WireGuardOnly" };
 
+static const char *const routings[] = {
+	[MK_ROUTING_OVERLAY] = "Overlay", [MK_ROUTING_DIRECT] = "Direct", [MK_ROUTING_AUTO] = "Auto"
+};
+
 static void print_second_ranges(const struct mk_config *config, FILE *out)
 {
 	const unsigned second = !mk_family_index(config->cluster.primary);
@@ -55,7 +59,8 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 		"vxlan=%s\nsfc=%s\npeer=%s\nveth_prefix=%s\nbpf_dir=%s\ncni_conf=%s\ncni_bin_dir=%s\n"
 		"reserved_ports=%s\nsource=%s\n"
 		"cluster_cidr=%s\nvtep_cidr=%s\nhealthz=%s\nmetrics=%s\n"
-		"masquerade_ipv6=%s\nnetwork_policy=%s\ncluster_name=%s\nencryption=%s\n",
+		"masquerade_ipv6=%s\nnetwork_policy=%s\ncluster_name=%s\nencryption=%s\n"
+		"routing=%s\n",
 		config->vxlan_iface_name, config->sfc_iface_name, config->peer_iface_name,
 		config->veth_prefix, config->bpf_dir, config->cni_conf_path, config->cni_bin_dir,
 		ports, source,
@@ -63,7 +68,7 @@ static void print_record(const struct mk_config *config, const char *source, FIL
 		mk_cidr_format(mk_config_vteps(config, config->cluster.primary), vtep),
 		listen_text(&config->healthz, healthz), listen_text(&config->metrics, metrics),
 		choices[config->masquerade_ipv6], policy_modes[config->policy_mode],
-		config->cluster_name, encryptions[config->encryption]);
+		config->cluster_name, encryptions[config->encryption], routings[config->routing]);
 	print_second_ranges(config, out);
 }
 
@@ -116,6 +121,7 @@ static void take_line(struct mk_record *record, const char *line)
 		{ "masquerade_ipv6=", record->masquerade_ipv6, sizeof(record->masquerade_ipv6) },
 		{ "cluster_name=", record->cluster_name, sizeof(record->cluster_name) },
 		{ "encryption=", record->encryption, sizeof(record->encryption) },
+		{ "routing=", record->routing, sizeof(record->routing) },
 		{ "network_policy=", record->network_policy, sizeof(record->network_policy) },
 	};
 

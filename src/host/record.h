@@ -30,6 +30,7 @@ struct mk_record {
 	char masquerade_ipv6[8]; /* auto, true or false */
 	char cluster_name[64]; /* "": none, or not known */
 	char encryption[16]; /* None, WireGuard or WireGuardOnly; "": not known */
+	char routing[16]; /* Overlay, Direct or Auto; "": not known */
 	char network_policy[8]; /* enforce, audit or off; "": not known */
 	char source[PATH_MAX]; /* what the agent follows, in words; "": not known */
 };

@@ -339,11 +339,31 @@ static int forward_ipv6(const struct mk_sysctl_wanted *wanted, struct mk_error *
 	return ret < 0 ? ret : changed + ret;
 }
 
+/* The host's own packets to pods have the overlay's address as source, by an uplink with setting
+ * routing. ARP would ask with that address: a node that replies then remembers it, and not the
+ * address by which it knows this node. */
+static int announce_uplinks(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
+{
+	int changed = 0;
+
+	for (size_t i = 0; wanted->ipv4 && wanted->is_direct && i < wanted->uplink_count; i++) {
+		char path[256];
+		int ret;
+
+		snprintf(path, sizeof(path), IPV4 "conf/%s/arp_announce", wanted->uplinks[i]);
+		ret = access(path, F_OK) < 0 ? 0 : set_for_host(wanted, path, "2", "2", err);
+		if (ret < 0)
+			return ret;
+		changed += ret;
+	}
+	return changed;
+}
+
 int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
 {
 	static int (*const steps[])(const struct mk_sysctl_wanted *,
 				    struct mk_error *) = { reserve_ports, set_switches, set_devices,
-							   forward_ipv6 };
+							   forward_ipv6, announce_uplinks };
 	int changed = 0, ret;
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(steps); i++) {

@@ -21,9 +21,10 @@ struct mk_sysctl_wanted {
 	const char *wg_name, *wg_peer_name; /* NULL: no such device */
 	const char *reserved_ports; /* mk_reserved_ranges() */
 	const char *state_dir;
-	/* Pods of IPv6, if they may leave by several ways: the kernel then looks up routes for
-	 * packets from mkhost0, and must forward there. */
+	/* Pods of IPv6: the programs ask the kernel for ways of packets from mkhost0, and for other
+	 * nodes' MAC addresses. It answers only if it forwards there. */
 	bool forward_ipv6;
+	bool is_direct; /* packets to other nodes may leave by an uplink without VXLAN */
 	const char *const *uplinks; /* names; they keep their default routes from advertisements */
 	size_t uplink_count;
 	bool again; /* they were right before: log that another process changed them */

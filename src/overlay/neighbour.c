@@ -405,6 +405,23 @@ static int prune(struct mk_overlay *overlay, const struct sides *sides, unsigned
 	return ret;
 }
 
+/* Let the kernel find or confirm the MAC addresses of direct nodes. A program that asks for one
+ * cannot wait for it, and finds it also after the agent's end. */
+int overlay_use_links(struct mk_overlay *overlay, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		for (size_t j = 0; ret == 0 && j < overlay->families[i].peer_count; j++) {
+			const struct mk_overlay_peer *peer = &overlay->families[i].peers[j];
+
+			if (peer->is_direct)
+				ret = mk_nl_neigh_use(overlay->nl, peer->link_ifindex,
+						      &peer->link_ip, err);
+		}
+	return ret;
+}
+
 int overlay_prune_neighbours(struct mk_overlay *overlay, unsigned int *changes,
 			     struct mk_error *err)
 {

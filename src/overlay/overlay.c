@@ -321,13 +321,13 @@ static struct mk_nl_route into_datapath(const struct mk_overlay *overlay, const 
 }
 
 static struct mk_nl_route to_peer(const struct mk_overlay *overlay,
-				  const struct mk_overlay_peer *peer)
+				  const struct mk_overlay_peer *peer, const struct mk_cidr *dst)
 {
 	return (struct mk_nl_route){
-		.dst = peer->pod_cidr,
-		.ifindex = overlay->devices.overlay_ifindex,
-		.gateway = peer->vtep,
-		.source = family_of_route(overlay, &peer->pod_cidr)->own.vtep,
+		.dst = *dst,
+		.ifindex = peer->is_direct ? peer->link_ifindex : overlay->devices.overlay_ifindex,
+		.gateway = peer->is_direct ? peer->link_ip : peer->vtep,
+		.source = family_of_route(overlay, dst)->own.vtep,
 		.onlink = true,
 		.protocol = MK_RTPROT,
 	};
@@ -345,6 +345,37 @@ static int want_node_route(struct mk_overlay *overlay, const struct mk_nl_route 
 	return 0;
 }
 
+/* IPv6: the kernel takes no gateway behind one device while a route to it leads to another one. */
+static int forget_vtep_route(struct mk_overlay *overlay, const struct mk_cidr *vtep,
+			     struct mk_error *err)
+{
+	struct overlay_route *route = overlay_route(overlay, vtep, false);
+	int ret;
+
+	if (!route || !route->is_installed)
+		return 0;
+	ret = mk_nl_route_delete(overlay->nl, &route->installed, err);
+	if (ret == 0)
+		route->is_installed = route->was_made = false;
+	return ret;
+}
+
+/* The overlay's address of a node has a route of its own only if it is not by VXLAN. */
+static int want_peer_routes(struct mk_overlay *overlay, const struct mk_overlay_peer *peer,
+			    struct mk_error *err)
+{
+	const struct mk_cidr vtep = host_of(&peer->vtep);
+	struct mk_nl_route wanted = to_peer(overlay, peer, &peer->pod_cidr);
+	int ret = want_node_route(overlay, &wanted, err);
+
+	if (ret == 0 && !peer->is_direct)
+		return forget_vtep_route(overlay, &vtep, err);
+	if (ret < 0)
+		return ret;
+	wanted = to_peer(overlay, peer, &vtep);
+	return want_node_route(overlay, &wanted, err);
+}
+
 /* Want routes to this node's pod CIDR and to every other node's. */
 static int want_routes_of(struct mk_overlay *overlay, const struct overlay_family *family,
 			  struct mk_error *err)
@@ -353,10 +384,8 @@ static int want_routes_of(struct mk_overlay *overlay, const struct overlay_famil
 	struct mk_nl_route wanted = into_datapath(overlay, &own);
 	int ret = want_node_route(overlay, &wanted, err);
 
-	for (size_t i = 0; ret == 0 && i < family->peer_count; i++) {
-		wanted = to_peer(overlay, &family->peers[i]);
-		ret = want_node_route(overlay, &wanted, err);
-	}
+	for (size_t i = 0; ret == 0 && i < family->peer_count; i++)
+		ret = want_peer_routes(overlay, &family->peers[i], err);
 	return ret;
 }
 
@@ -572,6 +601,8 @@ static int sync_all(struct mk_overlay *overlay, bool complete, unsigned int *cha
 		ret = wireguard_sync(overlay, complete, changes, err);
 	if (ret == 0 && nodes)
 		ret = overlay_put_neighbours(overlay, changes, err);
+	if (ret == 0 && nodes)
+		ret = overlay_use_links(overlay, err);
 	if (ret == 0 && nodes)
 		ret = want_node_routes(overlay, err);
 	if (ret == 0 && complete && !overlay->was_complete && overlay->left_vip)

@@ -107,6 +107,7 @@ bool wireguard_change(const struct mk_wg_peer *found, const struct mk_wg_peer *w
 /* FDB and neighbour entries: make those wanted; remove the others. */
 mk_must_check int overlay_put_neighbours(struct mk_overlay *overlay, unsigned int *changes,
 					 struct mk_error *err);
+mk_must_check int overlay_use_links(struct mk_overlay *overlay, struct mk_error *err);
 mk_must_check int overlay_prune_neighbours(struct mk_overlay *overlay, unsigned int *changes,
 					   struct mk_error *err);
 

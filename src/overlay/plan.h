@@ -19,6 +19,11 @@ struct mk_overlay_peer {
 	struct mk_ip underlay; /* the node's InternalIP of the underlay's family */
 	struct mk_wg_public wireguard; /* with a port of 0 it has none */
 	bool is_clear; /* the overlay's: with encryption, packets to it are not encrypted */
+	/* The node is on the link of an uplink (agent/node/on_link.c); 0: it is not. */
+	int link_ifindex;
+	uint32_t link_mtu_bytes;
+	struct mk_ip link_ip; /* its InternalIP of the pods' family, with link_ifindex */
+	bool is_direct; /* .. and packets go there without VXLAN */
 };
 
 /* A node that the overlay leaves out; @reason completes "left out: ". */

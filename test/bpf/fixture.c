@@ -263,6 +263,11 @@ void fixture_mark(uint32_t mark)
 	context.mark = mark;
 }
 
+void fixture_device(unsigned ifindex)
+{
+	context.ifindex = ifindex;
+}
+
 static void take_table(struct mk_table *table, const char *name)
 {
 	struct mk_error err = { 0 };
@@ -319,6 +324,7 @@ void fixture_reset(void)
 					      "source_ranges",
 					      "peers",
 					      "far_peers",
+					      "link_nodes",
 					      "clusters",
 					      "cluster_nodes",
 					      "cluster_carriers",
@@ -667,7 +673,7 @@ static __u32 run(enum mk_hook hook, const struct frame *in, struct frame *out, u
 		    .data_size_out = sizeof(out->byte), .repeat = (int)repeat, .flags = run_flags);
 	int ret;
 
-	if (context.gso_segs || context.mark) {
+	if (context.gso_segs || context.mark || context.ifindex) {
 		opts.ctx_in = &context;
 		opts.ctx_size_in = sizeof(context);
 	}

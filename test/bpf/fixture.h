@@ -86,6 +86,9 @@ void fixture_links(const struct mk_datapath_links *links);
 /* Give packets this mark until the next fixture_reset(). */
 void fixture_mark(uint32_t mark);
 
+/* Let packets come by this device of the network namespace until the next fixture_reset(). */
+void fixture_device(unsigned ifindex);
+
 /* Egress of the loopback device; its drops count as the host hook's. */
 #define HOOK_LOOPBACK MK_HOOK_COUNT
 

@@ -93,6 +93,7 @@ void fixture_fill_chain(void)
 		{ MK_PROG_SFC_END, "sfc_end" },
 		{ MK_PROG_CLUSTER, "cluster_out" },
 		{ MK_PROG_ILB_CLUSTER, "ilb_cluster" },
+		{ MK_PROG_OVERLAY, "ilb_overlay" },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {

@@ -316,6 +316,50 @@ START_TEST(test_clear_routes)
 }
 END_TEST
 
+/* Both addresses of a node to which packets go without VXLAN are marked. */
+START_TEST(test_direct_routes)
+{
+	struct mk_overlay_peer peer = { .pod_cidr = cidr_of("10.244.2.0/24"),
+					.vtep = ip_of("10.18.0.2"),
+					.is_direct = _i };
+	struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
+	struct mk_addresses own = { .pod_cidr = cidr_of("10.244.1.0/24") };
+	const struct routes_input input = { .cluster_cidr = cidr_of("10.244.0.0/16"),
+					    .vtep_cidr = cidr_of("10.18.0.0/16"),
+					    .own = &own,
+					    .plan = &plan };
+	cleanup_free struct mk_route_entry *entries = NULL;
+	size_t count, direct = 0;
+
+	ck_ok(wanted_routes(&input, &entries, &count, &err));
+	for (size_t i = 0; i < count; i++)
+		direct += entries[i].route.is_direct;
+	ck_assert_uint_eq(direct, _i ? 2 : 0);
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	enum mk_routing routing;
+	enum mk_encryption encryption;
+	bool sends;
+} direct_rows[] = {
+	{ "Overlay", MK_ROUTING_OVERLAY, MK_ENCRYPTION_NONE, false },
+	{ "Direct", MK_ROUTING_DIRECT, MK_ENCRYPTION_NONE, true },
+	{ "Auto", MK_ROUTING_AUTO, MK_ENCRYPTION_NONE, true },
+	{ "Auto, with encryption", MK_ROUTING_AUTO, MK_ENCRYPTION_WIREGUARD, false },
+	{ "Auto, with encryption only", MK_ROUTING_AUTO, MK_ENCRYPTION_ONLY, false },
+};
+
+START_TEST(test_sends_direct)
+{
+	const struct mk_config config = { .routing = direct_rows[_i].routing,
+					  .encryption = direct_rows[_i].encryption };
+
+	ck_assert_msg(sends_direct(&config) == direct_rows[_i].sends, "%s", direct_rows[_i].name);
+}
+END_TEST
+
 static const struct {
 	const char *range, *cuts_off; /* NULL: none, the range is usable */
 } ranges[] = {
@@ -504,7 +548,7 @@ static json_object *rendered(void)
 {
 	struct mk_config config = cni_config();
 	const struct mk_cni_conf_values values = {
-		&config, { cidr_of("10.244.1.0/24") }, AF_INET, 1450
+		&config, { cidr_of("10.244.1.0/24") }, AF_INET, 1450, false
 	};
 	cleanup_free char *text = cni_conf_render(template, &values, &err);
 	json_object *tree;
@@ -645,7 +689,7 @@ START_TEST(test_bad_template)
 {
 	struct mk_config config = cni_config();
 	const struct mk_cni_conf_values values = {
-		&config, { cidr_of("10.244.1.0/24") }, AF_INET, 1450
+		&config, { cidr_of("10.244.1.0/24") }, AF_INET, 1450, false
 	};
 
 	ck_assert_ptr_null(cni_conf_render(bad_templates[_i].template, &values, &err));
@@ -678,6 +722,8 @@ UNIT_SUITE("agent")
 	tcase_add_test(tc, test_odd_node_port);
 	tcase_add_test(tc, test_routes);
 	tcase_add_loop_test(tc, test_clear_routes, 0, MK_ARRAY_SIZE(clear_rows));
+	tcase_add_loop_test(tc, test_direct_routes, 0, 2);
+	tcase_add_loop_test(tc, test_sends_direct, 0, MK_ARRAY_SIZE(direct_rows));
 	tcase_add_loop_test(tc, test_node_ports, 0, MK_ARRAY_SIZE(node_ports));
 	tcase_add_loop_test(tc, test_localhost_node_ports, 0, MK_ARRAY_SIZE(localhosts));
 	tcase_add_test(tc, test_remembered_node);

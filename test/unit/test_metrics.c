@@ -204,6 +204,8 @@ static void fill(void)
 	fill_chains();
 	metrics.has_encryption = true;
 	metrics.peers_unencrypted = 89;
+	metrics.has_routing = true;
+	metrics.peers_direct = 91;
 	metrics.has_clusters = true;
 	metrics.cluster_peers = peers;
 	metrics.cluster_peer_count = 3;
@@ -313,6 +315,7 @@ static const struct {
 	{ MK_METRICS_NODE, "monokube_peer_rtt_seconds{cluster=\"east\"} 0.0004\n" },
 	{ MK_METRICS_NODE, "monokube_peer_mtu_bytes{cluster=\"east\"} 1344\n" },
 	{ MK_METRICS_NODE, "monokube_peers_unencrypted 89\n" },
+	{ MK_METRICS_NODE, "monokube_peers_direct 91\n" },
 	{ MK_METRICS_NODE, "# TYPE monokube_peer_handshake_age_seconds gauge\n"
 			   "monokube_peer_handshake_age_seconds{cluster=\"hub\"} 81\n" },
 	{ MK_METRICS_NODE,

@@ -254,6 +254,7 @@ static const struct {
 	{ "fragments", 12, 32 },
 	{ "held", 4, 9256 },
 	{ "host_ports", 8, 12 },
+	{ "link_nodes", 8, 20 },
 	{ "links", 4, 292 },
 	{ "maglev", 8, 2048 },
 	{ "nat_sessions", 16, 64 },

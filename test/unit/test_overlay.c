@@ -153,6 +153,60 @@ START_TEST(test_peers)
 }
 END_TEST
 
+/* Set the peers of the model, which are direct or not, and apply them. */
+static void sync_direct(bool are_direct)
+{
+	struct mk_overlay_view view = view_of("10.244.1.0/24", NULL, AF_INET);
+	struct mk_overlay_plan plan;
+
+	ck_ok(mk_overlay_plan_make(node_model, &view, &plan, &err));
+	for (size_t i = 0; i < plan.peer_count; i++) {
+		plan.peers[i].link_ifindex = wanted.uplink_ifindex;
+		plan.peers[i].link_ip = plan.peers[i].underlay;
+		plan.peers[i].is_direct = are_direct;
+	}
+	ck_ok(mk_overlay_set_peers(overlay, AF_INET, &plan, &err));
+	mk_overlay_plan_release(&plan);
+	sync_alone(true);
+}
+
+static struct mk_nl_route way_to(const char *dest)
+{
+	const struct mk_ip ip = ip_of(dest);
+	struct mk_nl_route route;
+
+	ck_ok(mk_nl_route_to(nl, &ip, &route, &err));
+	return route;
+}
+
+/* The routes to a node on the link lead to its own address; all that the overlay needs stays, for
+ * packets that the node sends in VXLAN. */
+START_TEST(test_direct)
+{
+	struct mk_nl_route route;
+	struct mk_ip node = ip_of("192.0.2.2");
+	struct seen seen;
+
+	model_node("b", "10.244.2.0/24", "192.0.2.2", true);
+	sync_direct(true);
+	route = way_to("10.244.2.7");
+	ck_assert_int_eq(route.ifindex, wanted.uplink_ifindex);
+	ck_assert(mk_ip_equal(&route.gateway, &node));
+	ck_assert(mk_ip_equal(&route.source, &own->vtep));
+	route = way_to("10.18.0.2");
+	ck_assert_int_eq(route.ifindex, wanted.uplink_ifindex);
+	seen = look(NULL, "192.0.2.2");
+	ck_assert_uint_eq(seen.fdb, 1);
+	ck_assert_uint_eq(seen.neighbours, 1);
+	mk_overlay_refresh(overlay);
+	sync_alone(true);
+	ck_assert_uint_eq(changes, 0);
+	sync_direct(false);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 2);
+	ck_assert_int_eq(way_to("10.244.2.7").ifindex, node_devices.overlay_ifindex);
+}
+END_TEST
+
 START_TEST(test_address_alone_changes)
 {
 	struct seen seen;
@@ -340,6 +394,7 @@ UNIT_SUITE("overlay")
 	tcase_add_loop_test(kernel, test_repair_of_chains, 0, MK_ARRAY_SIZE(faults_of_chains));
 	tcase_add_test(kernel, test_repair_of_chains_fdb);
 	tcase_add_test(kernel, test_peers);
+	tcase_add_test(kernel, test_direct);
 	tcase_add_test(kernel, test_address_alone_changes);
 	tcase_add_test(kernel, test_nothing_goes_before_all_is_listed);
 	tcase_add_test(kernel, test_vip);

@@ -34,6 +34,8 @@ START_TEST(test_devices_of_ipv6_are_repaired)
 }
 END_TEST
 
+static bool are_direct; /* the peers get packets without VXLAN */
+
 /* Two peers, of the underlay's family. */
 static void sync_peers(const char *const nets[2], bool complete)
 {
@@ -54,12 +56,31 @@ static void sync_peers(const char *const nets[2], bool complete)
 			.vtep_mac = addresses.vtep_mac,
 			.underlay = ip_of(by_v6 ? (i ? "2001:db8::3" : "2001:db8::2")
 						: (i ? "192.0.2.3" : "192.0.2.2")),
+			.link_ifindex = wanted.uplink_ifindex,
+			.link_ip = ip_of(i ? "2001:db8::3" : "2001:db8::2"),
+			.is_direct = are_direct,
 		};
 	}
 	ck_ok(mk_overlay_set_peers(overlay, family, &plan, &err));
 	changes = 0;
 	ck_ok(mk_overlay_sync(overlay, complete, &changes, &err));
 }
+
+/* From direct to VXLAN: the route to the overlay's address of a node has to go first. */
+START_TEST(test_direct_of_ipv6)
+{
+	const char *const both[2] = { "fd00:10:244:2::/64", "fd00:10:244:3::/64" };
+
+	are_direct = true;
+	sync_peers(both, true);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 5);
+	are_direct = false;
+	sync_peers(both, false);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 3);
+	sync_peers(both, true);
+	ck_assert_uint_eq(changes, 0);
+}
+END_TEST
 
 START_TEST(test_peers_of_ipv6)
 {
@@ -250,6 +271,7 @@ UNIT_SUITE("overlay_ipv6")
 
 	add_tests_of_ipv6(v6_v4);
 	add_tests_of_ipv6(v6_v6);
+	tcase_add_test(v6_v6, test_direct_of_ipv6);
 	tcase_add_test(v6_v6, test_source_of_the_host);
 	tcase_add_test(v6_v6, test_outer_packet);
 	tcase_add_test(v6_v4, test_other_underlay);

@@ -351,6 +351,50 @@ START_TEST(test_privacy_addresses)
 }
 END_TEST
 
+/* ---- nodes on the link ----------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *ip;
+	uint32_t flags; /* of the first uplink */
+	bool is_down;
+	const char *routed; /* a route by a gateway; NULL: none */
+	int ifindex; /* expected; 0: on no link */
+} links[] = {
+	{ "in the network of the first uplink", "192.0.2.7", 0, false, NULL, 2 },
+	{ "in that of the second one", "198.51.100.7", 0, false, NULL, 3 },
+	{ "in neither", "203.0.113.7", 0, false, NULL, 0 },
+	{ "this host's own address", "192.0.2.1", 0, false, NULL, 0 },
+	{ "of the other family", "2001:db8::7", 0, false, NULL, 0 },
+	{ "behind a tunnel", "192.0.2.7", MK_UPLINK_TUNNEL, false, NULL, 0 },
+	{ "behind a device that is down", "192.0.2.7", 0, true, NULL, 0 },
+	{ "with a route by a gateway", "192.0.2.7", 0, false, "192.0.2.4/30", 0 },
+	{ "with a wider route by a gateway", "192.0.2.7", 0, false, "192.0.0.0/16", 2 },
+	{ "beside a route by a gateway", "192.0.2.7", 0, false, "192.0.2.8/30", 2 },
+};
+
+START_TEST(test_links)
+{
+	struct mk_own_uplinks uplinks = { .count = 2 };
+	struct mk_network network = { .kind = MK_NET_ROUTED };
+	struct mk_networks networks = { .list = &network, .count = links[_i].routed ? 1 : 0 };
+	const struct links_input input = { &uplinks, &networks, AF_INET };
+	struct mk_own_uplink *first = &uplinks.uplink[0], *second = &uplinks.uplink[1];
+	const struct mk_own_uplink *found;
+	struct mk_ip ip = ip_of(links[_i].ip);
+
+	first->link = (struct mk_link){ .ifindex = 2, .flags = links[_i].is_down ? 0 : IFF_UP };
+	first->flags = links[_i].flags;
+	first->source[0].addr = cidr_of("192.0.2.1/24");
+	second->link = (struct mk_link){ .ifindex = 3, .flags = IFF_UP };
+	second->source[0].addr = cidr_of("198.51.100.1/24");
+	if (links[_i].routed)
+		network.cidr = cidr_of(links[_i].routed);
+	found = link_of(&input, &ip);
+	ck_assert_msg((found ? found->link.ifindex : 0) == links[_i].ifindex, "%s: by %d",
+		      links[_i].name, found ? found->link.ifindex : 0);
+}
+END_TEST
+
 UNIT_SUITE("ways")
 {
 	TCase *tc = unit_case(suite, "ways", NULL, NULL);
@@ -359,4 +403,5 @@ UNIT_SUITE("ways")
 	tcase_add_loop_test(tc, test_ways_of_ipv6, 0, MK_ARRAY_SIZE(rows6));
 	tcase_add_loop_test(tc, test_sources, 0, MK_ARRAY_SIZE(sources));
 	tcase_add_test(tc, test_privacy_addresses);
+	tcase_add_loop_test(tc, test_links, 0, MK_ARRAY_SIZE(links));
 }

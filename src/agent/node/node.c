@@ -33,6 +33,7 @@ void mk_own_node_release(struct mk_own_node *node)
 	free(node->left_out);
 	free(node->key_said);
 	free(node->clear_said);
+	free(node->direct_said);
 }
 
 /* The only family of a Node decides, if it lacks the primary one. */
@@ -53,7 +54,7 @@ struct identity {
 	bool runs[MK_FAMILIES];
 	struct mk_addresses addresses[MK_FAMILIES];
 	struct mk_own_uplinks uplinks;
-	uint32_t mtu_bytes;
+	uint32_t mtu_bytes, pod_mtu_bytes; /* as in struct mk_own_node */
 };
 
 static int compute_family(const struct mk_own_node *node, const struct mk_node_object *object,
@@ -216,11 +217,11 @@ static int take_object(struct mk_own_node *node, struct mk_error *err)
 
 /* ---- the interfaces -------------------------------------------------------------------------- */
 
-/* Compute the MTU of pods towards other nodes. */
-static int pod_mtu(const struct mk_own_node *node, const struct mk_own_uplinks *uplinks,
-		   const struct mk_ip *underlay, bool ipv6, uint32_t *mtu_bytes,
-		   struct mk_error *err)
+/* Compute the MTU of the overlay, and that of pods towards other nodes. */
+static int compute_mtu(const struct mk_own_node *node, const struct mk_ip *underlay,
+		       struct identity *found, struct mk_error *err)
 {
+	const struct mk_own_uplinks *uplinks = &found->uplinks;
 	const struct mk_link *uplink = &uplinks->uplink[0].link;
 	const struct mk_overlay_path path = {
 		.uplink_name = uplink->name,
@@ -228,10 +229,14 @@ static int pod_mtu(const struct mk_own_node *node, const struct mk_own_uplinks *
 		.configured_bytes = node->core->config.mtu_bytes,
 		.underlay = underlay->family,
 		.is_encrypted = node->core->config.encryption != MK_ENCRYPTION_NONE,
-		.ipv6 = ipv6,
+		.ipv6 = found->runs[mk_family_index(AF_INET6)],
 	};
+	int ret = mk_overlay_mtu(&path, &found->mtu_bytes, err);
 
-	return mk_overlay_mtu(&path, mtu_bytes, err);
+	found->pod_mtu_bytes = found->mtu_bytes;
+	if (ret == 0 && sends_direct(&node->core->config) && !path.configured_bytes)
+		found->pod_mtu_bytes = uplink->mtu_bytes;
+	return ret;
 }
 
 /* Returns how many were set. @again: log that another process changed them. */
@@ -250,7 +255,8 @@ static int apply_sysctls(const struct mk_own_node *node, bool again, struct mk_e
 		.wg_peer_name = node->devices.wg_peer_ifindex ? MK_WG_PEER_NAME : NULL,
 		.reserved_ports = ports,
 		.state_dir = node->core->config.state_dir,
-		.forward_ipv6 = node->uplinks.ask_host[mk_family_index(AF_INET6)],
+		.forward_ipv6 = true,
+		.is_direct = sends_direct(&node->core->config),
 		.uplinks = uplinks,
 		.uplink_count = node->uplinks.count,
 		.again = again,
@@ -411,12 +417,12 @@ static void take_family(struct mk_own_family *own, const struct mk_node_object *
 static void take_identity(struct mk_own_node *node, const struct mk_node_object *object,
 			  const struct identity *found)
 {
-	if (found->runs[mk_family_index(AF_INET6)] &&
-	    !same_devices(&node->uplinks, &found->uplinks))
+	if (!same_devices(&node->uplinks, &found->uplinks))
 		node->sysctls_done = false; /* some are of the uplinks */
 	node->uplinks = found->uplinks;
 	node->internal_ip = *underlay_of(&node->core->config, object);
 	node->mtu_bytes = found->mtu_bytes;
+	node->pod_mtu_bytes = found->pod_mtu_bytes;
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		take_family(&node->families[i], object, found);
 }
@@ -436,8 +442,7 @@ static int look(struct mk_own_node *node, const struct mk_node_object **object,
 	if (ret == 0)
 		ret = read_host(node, *object, found, err);
 	if (ret == 0)
-		ret = pod_mtu(node, &found->uplinks, underlay_of(&node->core->config, *object),
-			      found->runs[mk_family_index(AF_INET6)], &found->mtu_bytes, err);
+		ret = compute_mtu(node, underlay_of(&node->core->config, *object), found, err);
 	return ret;
 }
 

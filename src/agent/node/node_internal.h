@@ -109,6 +109,21 @@ mk_must_check int take_service_ips(struct mk_own_family *own, const struct mk_no
 mk_must_check int load_family(struct mk_own_family *own, struct mk_error *err);
 void release_family(struct mk_own_family *own);
 
+/* on_link.c: find the nodes on the links of the uplinks, and which of them get direct packets, as
+ * members of own->plan; after plan_peers(). */
+void find_links(struct mk_own_family *own);
+/* Log which nodes are not direct, with setting routing; changes only. */
+void say_direct(struct mk_own_node *node);
+struct links_input {
+	const struct mk_own_uplinks *uplinks;
+	const struct mk_networks *networks; /* the host's; may be NULL */
+	sa_family_t family;
+};
+/* Do packets to nodes on the link go there without VXLAN? Pure. */
+bool sends_direct(const struct mk_config *config);
+/* The uplink on whose link @ip is; NULL: none. Pure. */
+const struct mk_own_uplink *link_of(const struct links_input *input, const struct mk_ip *ip);
+
 /* remember.c: store this node's object for the next run. Returns 0, also if that fails. */
 int remember_node(struct mk_own_node *node, struct mk_error *err);
 

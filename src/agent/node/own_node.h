@@ -76,7 +76,8 @@ struct mk_own_node {
 	struct mk_own_family families[MK_FAMILIES]; /* only those that run are filled in */
 	struct mk_ip internal_ip; /* between which the overlay sends */
 	struct mk_own_uplinks uplinks;
-	uint32_t mtu_bytes; /* of pods */
+	uint32_t mtu_bytes; /* of the overlay */
+	uint32_t pod_mtu_bytes; /* of pods: with setting routing the uplink's */
 	struct mk_devices devices;
 	bool sysctls_done;
 	char *uplinks_said; /* as last logged */
@@ -90,6 +91,8 @@ struct mk_own_node {
 	char *key_said; /* the key of WireGuard, as last logged */
 	char *clear_said; /* nodes that get no encrypted packets, as last logged */
 	size_t clear_count; /* .. their number; with encryption only */
+	char *direct_said; /* nodes that get no direct packets, as last logged; with routing */
+	size_t direct_count; /* .. the number of those that get them */
 	bool cluster_routes_known; /* false: those of the last run stay */
 	bool ranges_known; /* the overlay has all ranges that the host reaches by the datapath */
 	unsigned int plans; /* how often the families' plans were made; 0: they are empty yet */

@@ -169,6 +169,7 @@ static int plan_peers(struct mk_own_family *own, struct mk_error *err)
 		return ret;
 	if (mk_node_names_write(core->config.state_dir, &view, &own->plan, &why) < 0)
 		mk_log_error("cannot store the Nodes' names: %s", mk_error_text(&why));
+	find_links(own);
 	mk_overlay_set_node(core->overlay, &own->node->devices, &own->addresses);
 	core->unsure |= MK_UNSURE_OVERLAY | MK_UNSURE_NODE_ADDRESSES;
 	return mk_overlay_set_peers(core->overlay, own->family->family, &own->plan, err);
@@ -280,6 +281,7 @@ static void add_peer(const struct mk_node_object *object, const struct mk_overla
 		*entry = (struct mk_peer_entry){ .is_far = is_far,
 						 .addr = mk_ip_to_addr(&object->addresses[i]) };
 		memcpy(entry->peer.vtep_mac, peer->vtep_mac.byte, sizeof(entry->peer.vtep_mac));
+		entry->peer.is_direct = peer->is_direct;
 		(*count)++;
 	}
 }
@@ -306,6 +308,32 @@ static int fill_peers(struct mk_own_family *own, struct mk_error *err)
 	}
 	return mk_datapath_sync_peers(own->family->datapath, entries, count, core->complete,
 				      &core->writes, err);
+}
+
+/* Fill map `link_nodes`: who may send without VXLAN, and where such packets go. */
+static int fill_link_nodes(struct mk_own_family *own, struct mk_error *err)
+{
+	struct mk_core *core = own->family->core;
+	cleanup_free struct mk_link_node_entry *entries =
+		calloc(own->plan.peer_count + 1, sizeof(*entries));
+	size_t count = 0;
+
+	if (!entries)
+		return mk_error_errno(err, ENOMEM, "cannot list the nodes on the link");
+	for (size_t i = 0; i < own->plan.peer_count; i++) {
+		const struct mk_overlay_peer *peer = &own->plan.peers[i];
+		struct mk_link_node_entry *entry = &entries[count];
+
+		if (!peer->link_ifindex)
+			continue;
+		memcpy(entry->key.vtep_mac, peer->vtep_mac.byte, sizeof(entry->key.vtep_mac));
+		entry->node.addr = mk_ip_to_addr(&peer->link_ip);
+		entry->node.ifindex = (__u32)peer->link_ifindex;
+		entry->node.mtu_bytes = peer->link_mtu_bytes;
+		count++;
+	}
+	return mk_datapath_sync_link_nodes(own->family->datapath, entries, count, core->complete,
+					   &core->writes, err);
 }
 
 static int compare_cidrs(const void *a, const void *b)
@@ -378,7 +406,9 @@ static int reconcile_family(struct mk_own_family *own, struct mk_error *why, str
 		ret = set_ranges(own, ranges, count, err);
 	if (ret < 0 || !mk_family_is_loaded(own->family))
 		return ret;
-	ret = fill_routes(own, ranges, count, err);
+	/* before the routes that lead there */
+	ret = fill_link_nodes(own, err);
+	ret = ret < 0 ? ret : fill_routes(own, ranges, count, err);
 	return ret < 0 ? ret : fill_peers(own, err);
 }
 
@@ -394,6 +424,7 @@ int reconcile_peers(struct mk_own_node *node, struct mk_error *err)
 	node->ranges_known =
 		ret == 0 && (!node->core->config.cluster_name[0] || node->cluster_routes_known);
 	say_left_out(node);
+	say_direct(node);
 	announce(node);
 	if (!why.code)
 		mk_core_warn_over(node->core, MK_WARN_SERVICE_CIDR);

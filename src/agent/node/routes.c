@@ -41,6 +41,7 @@ static void add_peer(const struct routes_input *input, struct mk_route_entry *en
 	add_address(entries, count, &peer->vtep, MK_ROUTE_OVERLAY);
 	for (size_t i = first; i < *count; i++) {
 		entries[i].route.is_clear = is_clear;
+		entries[i].route.is_direct = peer->is_direct;
 		memcpy(entries[i].route.vtep_mac, peer->vtep_mac.byte, sizeof(peer->vtep_mac.byte));
 	}
 }

@@ -520,6 +520,7 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_peers", "gauge", "", "Other nodes that the overlay reaches.", always, count, IN(peers)),
 	ROW("monokube_peers_left_out", "gauge", "", "Other nodes that the overlay does not reach; the log says why.", always, count, IN(peers_left_out)),
 	ROW("monokube_peers_unencrypted", "gauge", "", "With encryption: other nodes to which packets of the overlay are not encrypted, or with WireGuardOnly not sent; the log names them.", has_encryption, count, IN(peers_unencrypted)),
+	ROW("monokube_peers_direct", "gauge", "", "With setting routing: other nodes to which packets go without VXLAN.", has_routing, count, IN(peers_direct)),
 	ROW("monokube_underlay_mtu_bytes", "gauge", "", "MTU of the uplink that carries the overlay; 0: not known yet.", always, count, IN(underlay_mtu_bytes)),
 	ROW("monokube_services_waiting", "gauge", "", "Services whose last change is not written.", always, count, IN(services_waiting)),
 	ROW("monokube_services_programmed", "gauge", "", "Services in the tables.", has_datapath, count, IN(services)),

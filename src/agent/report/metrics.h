@@ -121,6 +121,8 @@ struct mk_metrics {
 	uint64_t skipped; /* endpoints' addresses */
 	uint64_t peers, peers_left_out, peers_unencrypted, services_waiting;
 	bool has_encryption; /* setting encryption is not None */
+	uint64_t peers_direct;
+	bool has_routing; /* setting routing is not Overlay */
 	bool has_datapath;
 	uint64_t services; /* in the tables */
 	uint64_t underlay_mtu_bytes, pods, addresses_reaped, lost_pods;

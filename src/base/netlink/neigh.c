@@ -58,6 +58,18 @@ int mk_nl_neigh_put(struct mk_nl *nl, int ifindex, const struct mk_ip *ip, const
 	return change_neigh(nl, RTM_NEWNEIGH, &header, ip, mac, 0, 0, err);
 }
 
+int mk_nl_neigh_use(struct mk_nl *nl, int ifindex, const struct mk_ip *ip, struct mk_error *err)
+{
+	const struct ndmsg header = {
+		.ndm_family = (uint8_t)ip->family,
+		.ndm_ifindex = ifindex,
+		.ndm_flags = NTF_USE,
+		.ndm_type = RTN_UNICAST,
+	};
+
+	return change_neigh(nl, RTM_NEWNEIGH, &header, ip, NULL, 0, 0, err);
+}
+
 int mk_nl_neigh_delete(struct mk_nl *nl, int ifindex, const struct mk_ip *ip, struct mk_error *err)
 {
 	const struct ndmsg header = neigh_header(ifindex, ip);

@@ -226,6 +226,9 @@ mk_must_check int mk_nl_has_rules(struct mk_nl *nl, sa_family_t family, bool *ha
 mk_must_check int mk_nl_route_to(struct mk_nl *nl, const struct mk_ip *dest,
 				 struct mk_nl_route *route, struct mk_error *err);
 
+/* Let the kernel find the MAC address of @ip, or confirm it, as if a packet were to be sent. */
+mk_must_check int mk_nl_neigh_use(struct mk_nl *nl, int ifindex, const struct mk_ip *ip,
+				  struct mk_error *err);
 /* Permanent neighbours and VXLAN FDB entries (AF_BRIDGE, NTF_SELF). Add or replace. */
 mk_must_check int mk_nl_neigh_put(struct mk_nl *nl, int ifindex, const struct mk_ip *ip,
 				  const struct mk_mac *mac, struct mk_error *err);

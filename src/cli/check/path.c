@@ -39,6 +39,7 @@ struct probe {
 struct probing {
 	struct pollfd sockets[SOCKETS];
 	sa_family_t underlay;
+	bool has_direct; /* packets to a node go without VXLAN */
 	uint16_t id;
 	size_t large_bytes, header_bytes; /* of ICMP with its header; of the underlay's IP header */
 	struct probe *probes;
@@ -165,13 +166,14 @@ static int open_socket(sa_family_t family)
 }
 
 /* IPv4: this host has no route to a node's overlay address, so bind to the device. IPv6 needs a
- * route even then, so it asks the node's gateway (overlay_address()). */
-static int use_device(int fd, const struct mk_view *view)
+ * route even then, so it asks the node's gateway (overlay_address()), and so does a host that
+ * reaches some nodes without the device. */
+static int use_device(int fd, const struct mk_view *view, bool has_direct)
 {
 	char device[IF_NAMESIZE] = "";
 	int on_link = 1;
 
-	if (view->family == AF_INET6)
+	if (view->family == AF_INET6 || has_direct)
 		return 0;
 	if_indextoname(view->links.set.overlay_ifindex, device);
 	return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, sizeof(device))
@@ -179,15 +181,15 @@ static int use_device(int fd, const struct mk_view *view)
 }
 
 /* Bind to the pods' gateway address, to which the other nodes have a route through the overlay. */
-static int open_overlay_socket(const struct mk_view *view)
+static int open_overlay_socket(const struct mk_view *view, bool has_direct)
 {
 	const struct mk_ip_port from = { .ip = mk_ip_from_addr(&view->node.gateway_addr) };
 	struct sockaddr_storage at;
 	socklen_t at_bytes = mk_ip_port_sockaddr(&from, &at);
 	int fd = open_icmp(from.ip.family);
 
-	if (fd >= 0 &&
-	    (use_device(fd, view) < 0 || bind(fd, (struct sockaddr *)&at, at_bytes) < 0)) {
+	if (fd >= 0 && (use_device(fd, view, has_direct) < 0 ||
+			bind(fd, (struct sockaddr *)&at, at_bytes) < 0)) {
 		close(fd);
 		return -1;
 	}
@@ -279,30 +281,38 @@ static void tell(struct mk_checking *checking, const struct probing *probing,
 }
 
 /* Returns the address of @node that is asked through the overlay. */
-static struct mk_ip overlay_address(const struct mk_cli_node *node)
+static struct mk_ip overlay_address(const struct mk_cli_node *node, bool has_direct)
 {
 	struct mk_ip mask = mk_cidr_mask(&node->pod_cidr);
 	struct mk_addr mask_addr = mk_ip_to_addr(&mask);
 
-	if (node->pod_cidr.ip.family != AF_INET6)
+	if (node->pod_cidr.ip.family != AF_INET6 && !has_direct)
 		return mk_ip_from_addr(&node->vtep);
 	return mk_cidr_nth(&node->pod_cidr, mk_pod_slots(&mask_addr) - 2);
 }
 
-static void fill(struct probe *probe, const struct mk_cli_node *node, sa_family_t underlay)
+static void fill(struct probe *probe, const struct mk_cli_node *node, const struct probing *probing)
 {
-	if (node->underlay.family == underlay)
+	if (node->underlay.family == probing->underlay)
 		probe->to[SMALL] = probe->to[LARGE] = node->underlay;
-	probe->to[OVERLAY] = overlay_address(node);
+	probe->to[OVERLAY] = overlay_address(node, probing->has_direct);
 }
 
 static void ask_all(struct probing *probing, const struct mk_cli_node *nodes)
 {
 	for (size_t i = 0; i < probing->count; i++) {
-		fill(&probing->probes[i], &nodes[i], probing->underlay);
+		fill(&probing->probes[i], &nodes[i], probing);
 		for (int ping = SMALL; ping < PINGS; ping++)
 			ask(probing, i, ping);
 	}
+}
+
+static bool any_direct(const struct mk_cli_node *nodes, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (nodes[i].is_direct)
+			return true;
+	return false;
 }
 
 void check_path(struct mk_checking *checking)
@@ -311,10 +321,9 @@ void check_path(struct mk_checking *checking)
 	const sa_family_t underlay = check_underlay(view);
 	cleanup_free struct mk_cli_node *nodes = NULL;
 	cleanup_free struct probe *probes = NULL;
-	cleanup_close int fd = open_socket(underlay), overlay_fd = open_overlay_socket(view);
+	cleanup_close int fd = open_socket(underlay), overlay_fd = -1;
 	struct probing probing = {
-		.sockets = { { .fd = fd, .events = POLLIN },
-			     { .fd = overlay_fd, .events = POLLIN } },
+		.sockets = { { .fd = fd, .events = POLLIN }, { .events = POLLIN } },
 		.underlay = underlay,
 		.id = (uint16_t)getpid(),
 		.header_bytes =
@@ -326,6 +335,9 @@ void check_path(struct mk_checking *checking)
 			      probing.header_bytes;
 	if (mk_cli_nodes_read(view, &nodes, &probing.count, NULL) < 0 || !probing.count || fd < 0)
 		return; /* check "nodes" reports it */
+	probing.has_direct = any_direct(nodes, probing.count);
+	overlay_fd = open_overlay_socket(view, probing.has_direct);
+	probing.sockets[OVERLAY_SOCKET].fd = overlay_fd;
 	if (probing.count > PROBED_MAX)
 		probing.count = PROBED_MAX;
 	probing.probes = probes = calloc(probing.count, sizeof(*probes));

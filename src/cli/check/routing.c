@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `monokube check`: do pods reach the networks that this host has routes to? */
+/* `monokube check`: do pods reach the networks that this host has routes to? Do packets reach other
+ * nodes without VXLAN, if they shall? */
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "cli/check/check.h"
+#include "cli/inspect/view.h"
 
 #define NAMES_BYTES 160
 
@@ -93,4 +95,68 @@ void check_routing(struct mk_checking *checking)
 	else
 		check_found(checking, "routing", NULL, "pods leave by %s%s", names,
 			    looking.links->set.ask_host ? ", as this host's routing says" : "");
+}
+
+/* ---- setting routing ------------------------------------------------------------------------- */
+
+struct neighbour_search {
+	const struct mk_ip *ip;
+	bool found;
+};
+
+static int see_neighbour(void *ctx, const struct mk_ip *ip, const struct mk_mac *mac,
+			 bool permanent)
+{
+	static const struct mk_mac none;
+	struct neighbour_search *search = ctx;
+
+	(void)permanent;
+	if (mk_ip_equal(ip, search->ip) && memcmp(mac, &none, sizeof(none)) != 0)
+		search->found = true;
+	return 0;
+}
+
+/* A direct node has to have a MAC address on the link. */
+static void check_link(struct mk_checking *checking, const struct mk_cli_node *node)
+{
+	struct neighbour_search search = { .ip = &node->link_ip };
+	char name[IF_NAMESIZE] = "?", ip[MK_IP_STRLEN];
+
+	if (!node->has_route || /* check "nodes" reports it */
+	    mk_nl_each_neigh(checking->view->nl, node->link_ip.family, node->link_ifindex,
+			     see_neighbour, &search, NULL) < 0 ||
+	    search.found)
+		return;
+	if_indextoname((unsigned int)node->link_ifindex, name);
+	check_found(checking, "direct", "is that node up, and on the same link?",
+		    "node '%s' (%s) does not answer on %s: packets to it are lost",
+		    node->name ?: "?", mk_ip_format(&node->link_ip, ip), name);
+}
+
+/* Which nodes get packets without VXLAN? With Auto, the others are expected. */
+void check_direct(struct mk_checking *checking)
+{
+	const char *routing = checking->record.routing;
+	cleanup_free struct mk_cli_node *nodes = NULL;
+	unsigned int before = checking->wrong;
+	size_t count = 0, direct = 0;
+	struct mk_error err = { 0 };
+
+	if (!*routing || strcmp(routing, "Overlay") == 0 || check_encrypts(checking) ||
+	    mk_cli_nodes_read(checking->view, &nodes, &count, &err) < 0)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		direct += nodes[i].is_direct;
+		if (nodes[i].is_direct)
+			check_link(checking, &nodes[i]);
+		else if (strcmp(routing, "Direct") == 0)
+			check_note(
+				checking, "direct",
+				"give the node an InternalIP in a network of an uplink of this node, or set routing to Auto",
+				"packets to node '%s' go in VXLAN: it is on no network of an uplink",
+				nodes[i].name ?: "?");
+	}
+	if (checking->wrong == before)
+		check_found(checking, "direct", NULL,
+			    "packets to %zu of %zu other nodes go without VXLAN", direct, count);
 }

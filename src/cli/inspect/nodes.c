@@ -69,6 +69,7 @@ static int see_entry(void *ctx, const void *key_, const void *value_, struct mk_
 	*node = (struct mk_cli_node){ .pod_cidr = { mk_ip_from_addr(&key->addr),
 						    (uint8_t)key->prefix_bits } };
 	memcpy(node->vtep_mac, route->vtep_mac, sizeof(node->vtep_mac));
+	node->is_direct = route->is_direct;
 	node->vtep = vtep_of(reading->view, &node->pod_cidr);
 	node->name = mk_node_names_find(&reading->view->node_names, &node->pod_cidr.ip);
 	return 0;
@@ -125,11 +126,19 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 {
 	struct reading *reading = ctx;
 
-	if (route->ifindex != (int)reading->view->links.set.overlay_ifindex)
+	bool is_direct = route->ifindex != (int)reading->view->links.set.overlay_ifindex;
+
+	if (is_direct && route->protocol != MK_RTPROT)
 		return 0;
-	for (size_t i = 0; i < reading->count; i++)
-		if (mk_cidr_equal(&reading->nodes[i].pod_cidr, &route->dst))
-			reading->nodes[i].has_route = true;
+	for (size_t i = 0; i < reading->count; i++) {
+		struct mk_cli_node *node = &reading->nodes[i];
+
+		if (node->is_direct != is_direct || !mk_cidr_equal(&node->pod_cidr, &route->dst))
+			continue;
+		node->has_route = true;
+		node->link_ifindex = is_direct ? route->ifindex : 0;
+		node->link_ip = route->gateway;
+	}
 	return 0;
 }
 
@@ -237,6 +246,7 @@ static struct json_object *node_json(const struct node_list *lists, size_t count
 		    node->underlay.family ? mk_ip_format(&node->underlay, text) : NULL);
 	mk_put_addr(object, "overlayAddress", &node->vtep);
 	mk_put_mac(object, "overlayMac", node->vtep_mac);
+	mk_put_text(object, "routing", node->is_direct ? "Direct" : "Overlay");
 	mk_put_text(object, "encryption", node->is_encrypted ? "WireGuard" : "None");
 	fault = add_families(object, lists, count, node);
 	mk_put_text(object, "state", fault ? fault : "ok");
@@ -258,7 +268,8 @@ static int show(const struct mk_views *views, const struct mk_cli_options *optio
 	static const struct mk_cli_column columns[] = {
 		{ "NAME", "name" },	  { "PODS", "podCidrs" },
 		{ "ADDRESS", "address" }, { "OVERLAY", "overlayAddresses" },
-		{ "MAC", "overlayMac" },  { "STATE", "state" },
+		{ "MAC", "overlayMac" },  { "ROUTING", "routing" },
+		{ "STATE", "state" },
 	};
 	cleanup_json struct json_object *list = json_object_new_array();
 	struct node_list lists[MK_FAMILIES] = { 0 };

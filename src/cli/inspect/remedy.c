@@ -90,6 +90,8 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"mkwg is missing, or an FDB entry of mkwgpeer is not the agent's: the agent repairs both within seconds, if it runs (`monokube status`)",
 	[MK_DROP_OVERLAY_CLEAR] =
 		"a node has no WireGuard key, or sends without encryption: `monokube check` names it; set wireguardPort and encryption there, and load its module 'wireguard'",
+	[MK_DROP_DIRECT_FORGED] =
+		"the host with the source MAC address is no node, or `ip neigh` has another address for the node: `monokube check` tells; set routing: Overlay if the network changes MAC addresses",
 	[MK_DROP_FORGED_ERROR] =
 		"ICMP errors are forged: check what the pod runs, or who can reach the uplink",
 };

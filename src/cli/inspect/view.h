@@ -96,7 +96,10 @@ struct mk_cli_node {
 	__u8 vtep_mac[6];
 	struct mk_ip underlay; /* from the FDB entry; AF_UNSPEC: none */
 	bool is_encrypted; /* the FDB entry leads to WireGuard's device */
-	bool has_route; /* the kernel has a route to the pod CIDR through the overlay */
+	bool is_direct; /* packets go there without VXLAN */
+	bool has_route; /* the kernel has the route to the pod CIDR, through the overlay or direct */
+	int link_ifindex; /* with both: the route's device, and the node's address there */
+	struct mk_ip link_ip;
 	bool has_neighbour;
 	bool has_sfc_fdb; /* the chains' VXLAN device has the same FDB entry */
 	bool has_vtep_route; /* in map routes */

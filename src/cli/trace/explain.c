@@ -174,6 +174,18 @@ static bool is_never_sent(const struct mk_trace_story *story, const struct mk_tu
 	       route.type == MK_ROUTE_OVERLAY && route.is_clear;
 }
 
+static void leave_direct(struct mk_trace_story *story, const struct mk_cli_node *node)
+{
+	char name[IF_NAMESIZE] = "?", at[MK_IP_STRLEN];
+
+	if_indextoname((unsigned int)node->link_ifindex, name);
+	story->outcome = "forwarded";
+	trace_step(
+		story, "direct", "link_nodes",
+		"leaves directly, without VXLAN, by %s to %s, the address of node %s; there, `monokube trace` shows the rest",
+		name, mk_ip_format(&node->link_ip, at), node->name ?: "whose name is not known");
+}
+
 void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tuple)
 {
 	struct mk_ip ip = mk_ip_from_addr(&tuple->daddr);
@@ -199,7 +211,10 @@ void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tup
 		story->outcome = "dropped";
 		return;
 	}
-	trace_leave_overlay(story, node, "node");
+	if (node && node->is_direct && node->has_route)
+		leave_direct(story, node);
+	else
+		trace_leave_overlay(story, node, "node");
 }
 
 static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)

@@ -200,6 +200,15 @@ static int host_to_itself(struct mk_trace_story *story, struct mk_error *err)
 	return 0;
 }
 
+/* Is @dest a pod or overlay address of another node, which may be reached without the overlay? */
+static bool is_to_node(const struct mk_trace_story *story, const struct mk_addr *dest)
+{
+	struct mk_route route;
+
+	return mk_view_route(story->view, dest, &route) && route.type == MK_ROUTE_OVERLAY &&
+	       route.is_direct;
+}
+
 static int host_by_device(struct mk_trace_story *story, const struct mk_nl_route *route,
 			  struct mk_error *err)
 {
@@ -209,7 +218,7 @@ static int host_by_device(struct mk_trace_story *story, const struct mk_nl_route
 
 	if_indextoname((unsigned int)route->ifindex, name);
 	trace_step(story, "host", NULL, "this host's routing leads to interface %s", name);
-	if (route->ifindex == (int)links->overlay_ifindex) {
+	if (route->ifindex == (int)links->overlay_ifindex || is_to_node(story, &tuple.daddr)) {
 		trace_tell_overlay(story, &tuple);
 		return 0;
 	}

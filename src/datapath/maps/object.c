@@ -69,6 +69,7 @@ static const char *const chain_programs[] = {
 	[MK_PROG_SFC_END] = "sfc_end",
 	[MK_PROG_CLUSTER] = "cluster_out",
 	[MK_PROG_ILB_CLUSTER] = "ilb_cluster",
+	[MK_PROG_OVERLAY] = "ilb_overlay",
 };
 
 const char *const mk_entry_programs[] = {

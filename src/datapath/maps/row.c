@@ -50,6 +50,7 @@ static const struct cut host_port_key[] = { ADDRESS(mk_host_port_key, addr) };
 static const struct cut host_port[] = { ADDRESS(mk_host_port, addr) };
 static const struct cut route_key[] = { ADDRESS(mk_route_key, addr) };
 static const struct cut address[] = { { 0, PREFIX_BYTES, true } };
+static const struct cut link_node[] = { ADDRESS(mk_link_node, addr) };
 static const struct cut uplink[] = { ADDRESS(mk_uplink, addr), PADDING(mk_uplink, addr_local, 16) };
 static const struct cut way[] = { ADDRESS(mk_way, next_hop), ADDRESS(mk_way, source) };
 static const struct cut pod_policy[] = { ADDRESS(mk_pod_policy, addr),
@@ -135,6 +136,7 @@ static const struct map_form value_forms[] = {
 	{ "nat_sessions_kept", FORM(place, mk_session_place, 24) },
 	{ "pods", FORM(pod, mk_pod, 16) },
 	{ "host_ports", FORM(host_port, mk_host_port, 12) },
+	{ "link_nodes", FORM(link_node, mk_link_node, 20) },
 	{ "pod_policies", FORM(pod_policy, mk_pod_policy, 32) },
 	{ "policy_identities", FORM(identity, mk_policy_identity, 16) },
 	{ "exports", FORM(address, mk_addr, 4) },

@@ -4,7 +4,7 @@
 
 uint32_t mk_cni_default_mtu(const struct mk_cni_conf *conf, sa_family_t family)
 {
-	if (conf->underlay == AF_INET6 && family == AF_INET)
+	if (conf->is_direct || (conf->underlay == AF_INET6 && family == AF_INET))
 		return conf->mtu_bytes;
 	return conf->mtu_bytes + mk_vxlan_overhead_bytes(conf->underlay);
 }

@@ -332,6 +332,20 @@ static int read_mtu(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
 		       failure);
 }
 
+/* That of an earlier version does not say it, and has the overlay's MTU. */
+static int read_direct(struct mk_cni_conf *conf, struct mk_cni_failure *failure)
+{
+	json_object *value;
+
+	conf->is_direct = false;
+	if (!mk_cni_member(conf->root, "direct", &value))
+		return 0;
+	if (!json_object_is_type(value, json_type_boolean))
+		return invalid("direct", json_object_get_string(value), "true or false", failure);
+	conf->is_direct = json_object_get_boolean(value);
+	return 0;
+}
+
 static bool is_list_of_strings(json_object *value)
 {
 	if (!json_object_is_type(value, json_type_array))
@@ -419,7 +433,7 @@ int mk_cni_conf_read_network(struct mk_cni_conf *conf, struct mk_cni_failure *fa
 			"unsupported field in the network configuration",
 			"ipam: monokube assigns the addresses itself, remove this field");
 	if (read_networks(conf, failure) < 0 || read_underlay(conf, failure) < 0 ||
-	    read_mtu(conf, failure) < 0)
+	    read_mtu(conf, failure) < 0 || read_direct(conf, failure) < 0)
 		return -1;
 	return read_dns(conf, failure);
 }

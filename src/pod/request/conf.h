@@ -59,7 +59,8 @@ struct mk_cni_conf {
 	struct mk_cni_network networks[MK_FAMILIES]; /* the primary family first */
 	size_t network_count;
 	sa_family_t underlay; /* of the overlay's outer header */
-	uint32_t mtu_bytes; /* of the overlay */
+	uint32_t mtu_bytes; /* towards other nodes */
+	bool is_direct; /* .. which is the uplink's, without the overlay */
 	json_object *dns; /* NULL: none */
 };
 
