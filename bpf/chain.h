@@ -11,6 +11,7 @@ enum chain_flags {
 	CHAIN_TRANSLATED = 1 << 0, /* a session has rewritten the packet */
 	CHAIN_REUSES = 1 << 3, /* for MK_PROG_OPEN: an earlier session of the flow is over */
 	CHAIN_NEW_SOURCE = 1 << 2, /* ... including its source */
+	CHAIN_PLAIN = 1 << 5, /* for nat and elb: the flow has no session but nat's */
 	/* the same bits as in the session's flags */
 	CHAIN_VIA_OVERLAY = MK_SESSION_VIA_OVERLAY, /* to another node by the overlay */
 	CHAIN_VIA_HOST = MK_SESSION_VIA_HOST, /* to the host's stack, which forwards this flow */

@@ -169,6 +169,8 @@ int elb(struct __sk_buff *skb)
 	watched = is_watched(&ctx, &pkt);
 	if (!ctx.opens && !(ctx.flags & CHAIN_TRANSLATED) && !watched)
 		return not_ours(skb, &ctx, &pkt);
+	if (ctx.flags & CHAIN_PLAIN && !watched)
+		return route_next(skb, &ctx, &pkt);
 	if (session_find_or_over(skb, SERVICE_SESSIONS, &pkt, &hit) &&
 	    (watched || is_session_of(&ctx, &hit))) {
 		affinity_earn(&pkt, MK_SCOPE_EXTERNAL, &hit);

@@ -11,6 +11,7 @@
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
+#include "masquerade.h"
 #include "overlay.h"
 #include "policy.h"
 #include "service.h"
@@ -150,6 +151,8 @@ static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *
 		return open_next(skb, ctx, pkt, hit);
 	}
 	session_end(SERVICE_SESSIONS, pkt, hit); /* no session replaces it */
+	if (ctx->hook == MK_HOOK_POD)
+		ctx->flags |= CHAIN_PLAIN;
 	return route_next(skb, ctx, pkt);
 }
 
@@ -173,11 +176,14 @@ static __always_inline int balance_error(struct __sk_buff *skb, struct chain_ctx
 static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx, struct packet *pkt)
 {
 	struct session_hit hit;
-	int ret;
+	int ret, verdict;
 
 	if (pkt->l4 == MK_L4_ICMP_ERROR)
 		return balance_error(skb, ctx, pkt);
-	if (!session_find_or_over(skb, SERVICE_SESSIONS, pkt, &hit))
+	ret = session_find_established(skb, SERVICE_SESSIONS, pkt, &hit);
+	if (ret == 0 && ctx->hook == MK_HOOK_POD && masquerade_known(skb, ctx, pkt, &verdict))
+		return verdict;
+	if (ret < 0 || (ret == 0 && !session_find_young(skb, SERVICE_SESSIONS, pkt, &hit)))
 		return balance_new(skb, ctx, pkt, &hit);
 	/* the host has just sent this packet, and nothing translates it: do not hand it back */
 	if (ctx->hook == MK_HOOK_HOST && hit.flags & MK_SESSION_VIA_HOST &&

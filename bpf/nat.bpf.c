@@ -42,9 +42,10 @@ static __always_inline int nat_back(struct __sk_buff *skb, struct chain_ctx *ctx
 		return icmp_error_translate(skb, NAT_SESSIONS, pkt, &ctx->flags)
 			       ? MK_DROP_REWRITE_FAILED
 			       : MK_GO_ON;
-	if (may_be_answer(pkt) && session_find(skb, NAT_SESSIONS, pkt, &hit))
-		return rewrite(skb, pkt, &hit.to, &ctx->flags);
-	return MK_GO_ON;
+	if (!may_be_answer(pkt) || !session_find(skb, NAT_SESSIONS, pkt, &hit))
+		return MK_GO_ON;
+	ctx->flags |= (hit.policy_seen & 1) * CHAIN_PLAIN; /* no branch for the verifier */
+	return rewrite(skb, pkt, &hit.to, &ctx->flags);
 }
 
 /* Is @addr an address of the cluster? Packets from the cluster's ranges come by the overlay, or
@@ -248,6 +249,29 @@ int wireguard_in(struct __sk_buff *skb)
 		       : drop(skb, MK_HOOK_UPLINK, MK_DROP_OVERLAY_STRANGER, &unknown);
 }
 
+static __always_inline struct mk_session *nat_session_at(const struct mk_tuple *key)
+{
+	struct mk_session *session = bpf_map_lookup_elem(&nat_sessions, key);
+
+	return session ?: bpf_map_lookup_elem(&nat_sessions_young, key);
+}
+
+/* The packet @pkt of a flow with another session shares the NAT session of a plain flow
+ * (masquerade.h): from now on the answers of both pass `elb`. */
+static __always_inline void no_longer_plain(const struct packet *pkt)
+{
+	struct mk_session *session = nat_session_at(&pkt->tuple);
+	struct mk_tuple peer_key;
+
+	if (!session)
+		return;
+	session->policy_seen = 0;
+	session_peer_key(&peer_key, session);
+	session = nat_session_at(&peer_key);
+	if (session)
+		session->policy_seen = 0;
+}
+
 /* Masquerade a packet. Returns MK_GO_ON or a drop reason. */
 static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      struct packet *pkt)
@@ -258,8 +282,11 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 	struct session_hit hit;
 	int ret;
 
-	if (session_find_or_over(skb, NAT_SESSIONS, pkt, &hit))
+	if (session_find_or_over(skb, NAT_SESSIONS, pkt, &hit)) {
+		if (hit.policy_seen && !(ctx->flags & CHAIN_PLAIN))
+			no_longer_plain(pkt);
 		return session_follow(skb, pkt, &hit, &ctx->flags);
+	}
 	if (pkt->fragment == MK_LATER_FRAGMENT && pkt->l4 == MK_L4_OTHER)
 		return MK_DROP_FRAGMENT_UNKNOWN;
 	if (pkt->l4 == MK_L4_OTHER || pkt->l4 == MK_L4_ECHO_REPLY)
@@ -269,6 +296,7 @@ static __always_inline int masquerade(struct __sk_buff *skb, struct chain_ctx *c
 	request = &room->request;
 	session_request_begin(request, pkt);
 	request->source_port = 1;
+	request->policy_seen = !!(ctx->flags & CHAIN_PLAIN);
 	way_chosen(skb, pkt, &way_out);
 	request->to.saddr = way_out.source;
 	ret = session_reuse(NAT_SESSIONS, pkt, &hit, request)

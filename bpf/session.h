@@ -393,10 +393,12 @@ static __always_inline int session_read(const struct mk_session *session, struct
 	return *now_ns == *created_ns ? 0 : -1;
 }
 
-/* Find the session of @pkt. Returns 1 and fills @hit, or 0. With 0, hit->over may be a session that
- * is over; the caller must remove it (session_end()) or reuse its entries (reuse.h). */
-static __always_inline int session_find_or_over(struct __sk_buff *skb, struct session_tables tables,
-						const struct packet *pkt, struct session_hit *hit)
+/* Find the session of @pkt in the established table. Returns 1 and fills @hit, 0 if the session may
+ * be in the table of new sessions, or -1 if there is none. */
+static __always_inline int session_find_established(struct __sk_buff *skb,
+						    struct session_tables tables,
+						    const struct packet *pkt,
+						    struct session_hit *hit)
 {
 	struct mk_session *session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
 	__u64 created_ns;
@@ -404,20 +406,27 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 	hit->completed = 0;
 	hit->over = NULL;
 	hit->over_peer = NULL; /* clang copies it before it checks hit->over */
-	if (session) {
-		if (is_first_of_tcp(pkt) && session_has_ended(tables, session, hit))
-			return 0;
-		if (session_read(session, hit, &created_ns))
-			return 0;
-		session_touch(skb, tables, session, pkt);
-		if (session_is_half_open(session) &&
-		    session_progress(skb, tables, 1, pkt, session)) {
-			queue_enter(tables, TABLE_ESTABLISHED, &pkt->tuple, created_ns);
-			hit->completed = 1;
-		}
-		return 1;
+	if (!session)
+		return 0;
+	if (is_first_of_tcp(pkt) && session_has_ended(tables, session, hit))
+		return -1;
+	if (session_read(session, hit, &created_ns))
+		return -1;
+	session_touch(skb, tables, session, pkt);
+	if (session_is_half_open(session) && session_progress(skb, tables, 1, pkt, session)) {
+		queue_enter(tables, TABLE_ESTABLISHED, &pkt->tuple, created_ns);
+		hit->completed = 1;
 	}
-	session = bpf_map_lookup_elem(tables.young, &pkt->tuple);
+	return 1;
+}
+
+/* .. in the table of new sessions. Returns 1 and fills @hit, or 0. */
+static __always_inline int session_find_young(struct __sk_buff *skb, struct session_tables tables,
+					      const struct packet *pkt, struct session_hit *hit)
+{
+	struct mk_session *session = bpf_map_lookup_elem(tables.young, &pkt->tuple);
+	__u64 created_ns;
+
 	if (!session || !session_fits(session, pkt))
 		return 0;
 	if (is_first_of_tcp(pkt) && session_refused(tables, &pkt->tuple, session))
@@ -432,6 +441,16 @@ static __always_inline int session_find_or_over(struct __sk_buff *skb, struct se
 		hit->completed = 1;
 	}
 	return 1;
+}
+
+/* Find the session of @pkt. Returns 1 and fills @hit, or 0. With 0, hit->over may be a session that
+ * is over; the caller must remove it (session_end()) or reuse its entries (reuse.h). */
+static __always_inline int session_find_or_over(struct __sk_buff *skb, struct session_tables tables,
+						const struct packet *pkt, struct session_hit *hit)
+{
+	int ret = session_find_established(skb, tables, pkt, hit);
+
+	return ret ? ret > 0 : session_find_young(skb, tables, pkt, hit);
 }
 
 static __always_inline void session_end(struct session_tables tables, const struct packet *pkt,

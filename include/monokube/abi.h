@@ -158,7 +158,9 @@ struct mk_session {
 	 * a second. Before the handshake is complete, in the forward entry: the number that
 	 * completes it, the server's initial sequence number plus 1. 0: unknown. */
 	__u32 ack;
-	__u16 policy_seen; /* mk_policy_seen() when policies allowed the flow; 0: not asked yet */
+	/* mk_policy_seen() when policies allowed the flow; 0: not asked yet. In nat_sessions: 1 if
+	 * the flow has no other session, otherwise 0 (bpf/masquerade.h). */
+	__u16 policy_seen;
 	__u8 fin; /* MK_SESSION_FIN, or 0 */
 	__u8 reset; /* MK_SESSION_RST, or 0 */
 #ifdef MK_TEST_ENLARGED_SESSION

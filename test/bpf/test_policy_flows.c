@@ -401,13 +401,27 @@ END_TEST
 /* An answer that nat translates back belongs to a flow of the pod, from before its policies. */
 static const struct {
 	const char *name, *flow, *set;
-	bool passes;
+	bool established, passes;
 } answers[] = {
-	{ "TCP, allowed", "tcp 10.244.1.2:40000 > 203.0.113.10:443", "set e isolates *=all", true },
-	{ "TCP, denied", "tcp 10.244.1.2:40000 > 203.0.113.10:443", "set e isolates", false },
-	{ "UDP, allowed", "udp 10.244.1.2:40000 > 203.0.113.10:443", "set e isolates *=all", true },
-	{ "UDP, denied", "udp 10.244.1.2:40000 > 203.0.113.10:443", "set e isolates", false },
+	{ "TCP, allowed", "tcp 10.244.1.2:40000 > " WORLD, "set e isolates *=all", false, true },
+	{ "TCP, denied", "tcp 10.244.1.2:40000 > " WORLD, "set e isolates", false, false },
+	{ "TCP, established, allowed", "tcp 10.244.1.2:40000 > " WORLD, "set e isolates *=all",
+	  true, true },
+	{ "TCP, established, denied", "tcp 10.244.1.2:40000 > " WORLD, "set e isolates", true,
+	  false },
+	{ "UDP, allowed", "udp 10.244.1.2:40000 > " WORLD, "set e isolates *=all", false, true },
+	{ "UDP, denied", "udp 10.244.1.2:40000 > " WORLD, "set e isolates", false, false },
 };
+
+static void handshake(const char *flow, const char *answer)
+{
+	struct frame in = frame_make(answer, &(struct frame_options){ .tcp_flags = SYN | ACK }),
+		     out;
+
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_POD);
+	in = frame_make(flow, &(struct frame_options){ .tcp_flags = ACK });
+	ck_assert_int_eq(fixture_send(MK_HOOK_POD, &in, &out), TO_UPLINK);
+}
 
 START_TEST(test_answer_through_nat)
 {
@@ -421,6 +435,8 @@ START_TEST(test_answer_through_nat)
 	ck_assert_int_eq(fixture_send(MK_HOOK_POD, &in, &out), TO_UPLINK);
 	ck_assert_int_eq(sscanf(frame_flow(&out), "%7s %47s", proto, source), 2);
 	snprintf(answer, sizeof(answer), "%s 203.0.113.10:443 > %s", proto, source);
+	if (answers[_i].established)
+		handshake(answers[_i].flow, answer);
 	policy_run(&guard);
 	in = frame_make(answer, &ack);
 	for (int i = 0; i < 2; i++)
@@ -430,8 +446,9 @@ START_TEST(test_answer_through_nat)
 	if (!answers[_i].passes)
 		ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_POLICY_EGRESS), 2);
 	in = frame_make(answers[_i].flow, &ack);
-	ck_assert_int_eq(fixture_send(MK_HOOK_POD, &in, &out),
-			 answers[_i].passes ? TO_UPLINK : DROPPED);
+	ck_assert_msg(fixture_send(MK_HOOK_POD, &in, &out) ==
+			      (answers[_i].passes ? TO_UPLINK : DROPPED),
+		      "%s: the next packet", answers[_i].name);
 }
 END_TEST
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Masquerade, the life of a session, NAT ports, fragments. */
+/* The life of a session, ports that two flows want, fragments. */
 #include <linux/icmp.h>
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -11,142 +11,6 @@
 
 static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
 static const struct frame_options syn_ack = { .tcp_flags = SYN | ACK };
-
-/* Send @flow from the pod. Returns the port (or ping id) that hosts outside see, with the node's
- * address as source. */
-static unsigned send_out(const char *flow, const struct frame_options *options)
-{
-	struct frame in = frame_make(flow, options), out;
-	unsigned port = 0;
-
-	out = fixture_expect(flow, MK_HOOK_POD, &in, TO_UPLINK, NULL);
-	if (sscanf(frame_flow(&out), "icmp 192.168.99.11 > 203.0.113.10 %u", &port) != 1)
-		ck_assert_msg(sscanf(frame_flow(&out), "%*s 192.168.99.11:%u >", &port) == 1,
-			      "left as '%s'", frame_flow(&out));
-	ck_assert_uint_ge(port, 49152);
-	return port;
-}
-
-/* Answer from outside, from @service ("443") to @port of the node; the pod sees @seen. */
-static void answer(const char *proto, const char *service, unsigned port,
-		   const struct frame_options *options, const char *seen)
-{
-	struct frame in;
-	char flow[128];
-
-	snprintf(flow, sizeof(flow), "%s 203.0.113.10:%s > 192.168.99.11:%u", proto, service, port);
-	in = frame_make(flow, options);
-	fixture_expect(flow, MK_HOOK_UPLINK, &in, TO_POD, seen);
-}
-
-START_TEST(test_masquerade_tcp)
-{
-	unsigned port;
-
-	fixture_quota(0);
-	port = send_out("tcp 10.244.1.2:40000 > 203.0.113.10:443", NULL);
-	answer("tcp", "443", port, &(struct frame_options){ .tcp_flags = SYN | ACK },
-	       "tcp 203.0.113.10:443 > 10.244.1.2:40000");
-	ck_assert_uint_eq(fixture_count("nat_sessions"), 0);
-	ck_assert_uint_eq(send_out("tcp 10.244.1.2:40000 > 203.0.113.10:443",
-				   &(struct frame_options){ .tcp_flags = ACK }),
-			  port);
-	ck_assert_uint_eq(fixture_count("nat_sessions"), 2);
-	ck_assert_uint_eq(fixture_count("nat_sessions_young"), 0);
-}
-END_TEST
-
-/* A packet without a session must not leave with the pod's address either. */
-START_TEST(test_masquerade_tcp_in_the_middle)
-{
-	send_out("tcp 10.244.1.2:40000 > 203.0.113.10:443",
-		 &(struct frame_options){ .tcp_flags = ACK });
-	send_out("tcp 10.244.1.2:40001 > 203.0.113.10:443",
-		 &(struct frame_options){ .tcp_flags = RST });
-}
-END_TEST
-
-START_TEST(test_masquerade_udp)
-{
-	unsigned port = send_out("udp 10.244.1.2:40000 > 203.0.113.10:53",
-				 &(struct frame_options){ .no_checksum = true });
-
-	answer("udp", "53", port, NULL, "udp 203.0.113.10:53 > 10.244.1.2:40000");
-	ck_assert_uint_eq(fixture_count("nat_sessions"), 0);
-	ck_assert_uint_eq(send_out("udp 10.244.1.2:40000 > 203.0.113.10:53", NULL), port);
-	ck_assert_uint_eq(fixture_count("nat_sessions"), 2);
-}
-END_TEST
-
-/* An answer on another CPU has missed the session in the established table by a moment. It still
- * finds the session in the other table. */
-START_TEST(test_datagrams_are_in_both_tables)
-{
-	const char *query = "udp 10.244.1.2:40000 > 203.0.113.10:53";
-	unsigned port = send_out(query, NULL);
-
-	answer("udp", "53", port, NULL, "udp 203.0.113.10:53 > 10.244.1.2:40000");
-	ck_assert_uint_eq(send_out(query, NULL), port);
-	ck_assert_uint_eq(fixture_count("nat_sessions"), 2);
-	ck_assert_uint_eq(fixture_count("nat_sessions_young"), 2);
-	fixture_empty("nat_sessions"); /* the state that such a CPU has seen */
-	answer("udp", "53", port, NULL, "udp 203.0.113.10:53 > 10.244.1.2:40000");
-	ck_assert_uint_eq(send_out(query, NULL), port);
-	ck_assert_uint_eq(fixture_count("nat_sessions"), 0); /* it moves only once */
-}
-END_TEST
-
-START_TEST(test_masquerade_ping)
-{
-	unsigned id = send_out("icmp 10.244.1.2 > 203.0.113.10 7", NULL);
-	struct frame in;
-	char flow[96];
-
-	snprintf(flow, sizeof(flow), "icmp 203.0.113.10 > 192.168.99.11 %u", id);
-	in = frame_make(flow, &(struct frame_options){ .echo_reply = true });
-	fixture_expect("answer", MK_HOOK_UPLINK, &in, TO_POD, "icmp 203.0.113.10 > 10.244.1.2 7");
-}
-END_TEST
-
-/* A ping to the host with an id that a pod's ping uses is still the host's. */
-START_TEST(test_ping_of_host_beside_a_pods)
-{
-	unsigned id = send_out("icmp 10.244.1.2 > 203.0.113.10 7", NULL);
-	struct frame in;
-	char flow[96];
-
-	snprintf(flow, sizeof(flow), "icmp 203.0.113.10 > 192.168.99.11 %u", id);
-	in = frame_make(flow, NULL);
-	fixture_expect("echo request", MK_HOOK_UPLINK, &in, TO_HOST, flow);
-}
-END_TEST
-
-/* Two pods with the same port to the same place: two ports. */
-START_TEST(test_ports_do_not_collide)
-{
-	enum { FLOWS = 400 };
-	static unsigned char used[65536];
-	char flow[96];
-	unsigned port;
-
-	for (unsigned i = 0; i < FLOWS; i++) {
-		snprintf(flow, sizeof(flow), "udp 10.244.1.%u:%u > 203.0.113.10:53", 2 + i % 2,
-			 20000 + i / 2);
-		port = send_out(flow, NULL);
-		ck_assert_msg(!used[port], "port %u twice", port);
-		used[port] = 1;
-	}
-}
-END_TEST
-
-START_TEST(test_protocol_that_cannot_be_translated)
-{
-	struct frame in = frame_make("esp 10.244.1.2:40000 > 203.0.113.10:80", NULL);
-
-	fixture_expect("ESP to outside", MK_HOOK_POD, &in, DROPPED, NULL);
-	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_PROTOCOL), 1);
-}
-END_TEST
 
 static void open_service_flow(void)
 {
@@ -401,83 +265,11 @@ START_TEST(test_fragments_to_service)
 }
 END_TEST
 
-START_TEST(test_fragments_masqueraded)
-{
-	struct frame_options first = { .fragment = MF, .id = 7, .payload_bytes = 1024 };
-	struct frame_options later = { .fragment = 129, .id = 7, .payload_bytes = 500 };
-	struct frame rest = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:53", &later), out;
-	unsigned port = send_out("udp 10.244.1.2:40000 > 203.0.113.10:53", &first);
-	char flow[96];
-
-	out = fixture_expect("later", MK_HOOK_POD, &rest, TO_UPLINK, NULL);
-	ck_assert_msg(strncmp(frame_flow(&out), "udp 192.168.99.11:", 18) == 0, "left as '%s'",
-		      frame_flow(&out));
-	snprintf(flow, sizeof(flow), "udp 203.0.113.10:53 > 192.168.99.11:%u", port);
-	out = frame_make(flow, &first);
-	fixture_expect("answer, first", MK_HOOK_UPLINK, &out, TO_POD,
-		       "udp 203.0.113.10:53 > 10.244.1.2:40000");
-	out = frame_make(flow, &later);
-	out = fixture_expect("answer, later", MK_HOOK_UPLINK, &out, TO_POD, NULL);
-	ck_assert_msg(strstr(frame_flow(&out), "> 10.244.1.2:"), "arrived as '%s'",
-		      frame_flow(&out));
-}
-END_TEST
-
-/* ... if it cannot wait for its first fragment. */
-START_TEST(test_fragment_of_unknown_masqueraded)
-{
-	struct frame_options later = { .fragment = 129, .id = 9, .payload_bytes = 500 };
-	struct pieces pieces = { .count = 1 };
-
-	pieces.piece[0] = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:53", &later);
-	pieces_fill_slots(A_MINUTE_NS);
-	pieces_send("later", MK_HOOK_POD, &pieces, "0", DROPPED);
-	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_FRAGMENT_UNKNOWN), 1);
-}
-END_TEST
-
-/* An ICMP timestamp request leaves as a ping does. */
-static void masquerade_timestamp(void)
-{
-	const struct frame_options asks = { .icmp_type = ICMP_TIMESTAMP },
-				   answers = { .icmp_type = ICMP_TIMESTAMPREPLY };
-	struct frame in = frame_make("icmp 10.244.1.2 > 203.0.113.10 7", &asks), seen, answer;
-	struct frame other = frame_make("icmp 10.244.1.3 > 203.0.113.10 7", &asks);
-	char flow[96];
-	unsigned id = 0;
-
-	seen = fixture_expect("a question", MK_HOOK_POD, &in, TO_UPLINK, NULL);
-	fixture_expect("another pod's", MK_HOOK_POD, &other, TO_UPLINK, NULL);
-	id = frame_number(&seen, frame_l4(&seen) + 4, 2);
-	ck_assert_uint_ge(id, 49152);
-	snprintf(flow, sizeof(flow), "icmp 203.0.113.10 > 192.168.99.11 %u", id);
-	answer = frame_make(flow, &answers);
-	seen = fixture_expect("its answer", MK_HOOK_UPLINK, &answer, TO_POD, NULL);
-	ck_assert_int_eq(memcmp(seen.byte + 14 + 16, in.byte + 14 + 12, 4), 0); /* to the pod */
-	ck_assert_uint_eq(frame_number(&seen, frame_l4(&seen) + 4, 2), 7);
-}
-
-START_TEST(test_masquerade_timestamp)
-{
-	if (!family_leaves_out(IPV4_ONLY("ICMPv6 has no timestamps")))
-		masquerade_timestamp();
-}
-END_TEST
-
 BPF_SUITE("sessions")
 {
 	TCase *tcase = bpf_case(suite, "sessions");
 
 	tcase_add_unchecked_fixture(tcase, pieces_load, NULL);
-	tcase_add_test(tcase, test_masquerade_tcp);
-	tcase_add_test(tcase, test_masquerade_tcp_in_the_middle);
-	tcase_add_test(tcase, test_masquerade_udp);
-	tcase_add_test(tcase, test_datagrams_are_in_both_tables);
-	tcase_add_test(tcase, test_masquerade_ping);
-	tcase_add_test(tcase, test_masquerade_timestamp);
-	tcase_add_test(tcase, test_ping_of_host_beside_a_pods);
-	tcase_add_test(tcase, test_ports_do_not_collide);
-	tcase_add_test(tcase, test_protocol_that_cannot_be_translated);
 	tcase_add_test(tcase, test_moves_with_the_handshake);
 	tcase_add_test(tcase, test_refused_stays_half_open);
 	tcase_add_test(tcase, test_given_up_stays_half_open);
@@ -489,6 +281,4 @@ BPF_SUITE("sessions")
 	tcase_add_loop_test(tcase, test_one_port_to_service_and_host, 0, 2);
 	tcase_add_test(tcase, test_flood_evicts_no_established);
 	tcase_add_test(tcase, test_fragments_to_service);
-	tcase_add_test(tcase, test_fragments_masqueraded);
-	tcase_add_test(tcase, test_fragment_of_unknown_masqueraded);
 }
