@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/clusters/probe.h - sends probes to nodes of other clusters, and reads the answers;
- * private to this folder. The datapath of the other node answers (struct mk_probe_packet). One
- * socket per family is enough: the datapath gives probes this node's virtual pod address. */
+/* src/agent/clusters/probe.h - which nodes of other clusters get probes, and what is known of them;
+ * private to this folder. One socket per family is enough: the datapath gives probes this node's
+ * virtual pod address. */
 #ifndef MK_AGENT_CLUSTERS_PROBE_H
 #define MK_AGENT_CLUSTERS_PROBE_H
 
 #include "agent/clusters/clusters.h"
 #include "agent/clusters/objects.h"
 #include "datapath/clusters/tables.h"
-#include "probes/probes.h"
+#include "probes/sockets.h"
 
 /* The name under which border nodes of this cluster get probes. No ClusterPeer has it. */
 #define PROBES_BORDERS ""
 
 struct clusters_probes {
 	struct mk_probes *state; /* NULL: none yet */
-	int sockets[MK_FAMILIES]; /* -1: not open */
+	struct mk_probe_sockets sockets;
 };
 
 /* Let the nodes of all peers get probes: those of the first family in which nodes are known. Border
