@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """systems.py - the systems that perf/compare measures: the limits (one namespace, a bare veth pair,
-a bare VXLAN device), the routed peer (bridge, host routing and VXLAN as flannel sets them up) with
-kube-proxy's rules in either mode, and monokube in its lab. Each is set up once, in one family (4 or
-6). `place(path)` says which client asks which address.
+a bare VXLAN device, two hosts on a switch), the routed peer (bridge, host routing and VXLAN as
+flannel sets them up) with kube-proxy's rules in either mode, and monokube in its lab. Peer and
+monokube also exist without VXLAN between the nodes. Each is set up once, in one family (4 or 6).
+`place(path)` says which client asks which address.
 
-A system whose name begins with `limit` has only the paths that it is the limit of."""
+A system with `measures` has only these paths."""
 import ipaddress
 import json
 import os
@@ -181,11 +182,24 @@ class LimitRedirect(Limit):
         self.addresses_up()
 
 
+FAR = {"pod-pod-far", "pod-service-far"}
+
+
+class LimitDirect(Limit):
+    """Two hosts on the same kind of underlay as the clusters'."""
+
+    kind = "direct"
+    measures = FAR
+
+    def wire(self):
+        underlay_up(self, {end: self.at(f"10.1.1.{number}") for number, end in enumerate("ab", 1)})
+
+
 class LimitVxlan(Limit):
     """A VXLAN device in each of two namespaces, over the same kind of underlay as the clusters'."""
 
     kind = "vxlan"
-    measures = {"pod-pod-far", "pod-service-far"}
+    measures = FAR
 
     def wire(self):
         hosts = {end: self.at(f"192.168.97.{number}") for number, end in enumerate("ab", 1)}
@@ -217,6 +231,8 @@ def underlay_up(system, addresses):
 class Cluster(Namespaces):
     """Two nodes with pods, and `world`. Pods client and near are on node1, pod far is on node2."""
 
+    measures = None  # all paths
+
     def place(self, path):
         vip_near, vip_far, node = self.vips["near"], self.vips["far"], self.nodes["node1"]
         cluster, local = NODE_PORTS["cluster"], NODE_PORTS["local"]
@@ -233,6 +249,8 @@ class Cluster(Namespaces):
         }[path]
 
     def place_named(self, path):
+        if self.measures and path not in self.measures:
+            return None
         client, address, ports = self.place(path)
         return self.name(client), address, ports
 
@@ -292,6 +310,10 @@ class Routed(Cluster):
         self.ip(node, "link", "add", "cni0", "type", "bridge")
         self.ip(node, "link", "set", "cni0", "mtu", self.mtu, "up")
         self.address_add(node, self.at(f"{self.pod_net}.{number}.1", 24), "cni0")
+        self.to_other_node(node, number, other)
+        self.masquerade(node)
+
+    def to_other_node(self, node, number, other):
         self.ip(node, "link", "add", "flannel.1", "address", f"02:00:00:00:00:0{number}", "type", "vxlan", "id", 1,
                 "dstport", 8472, "local", self.nodes[node], "dev", "eth0", "nolearning")
         self.address_add(node, self.at(f"{self.pod_net}.{number}.0", 32), "flannel.1")
@@ -301,7 +323,6 @@ class Routed(Cluster):
         self.ip(node, "neigh", "add", peer, "lladdr", f"02:00:00:00:00:0{other}", "dev", "flannel.1")
         run("bridge", "-n", self.name(node), "fdb", "add", f"02:00:00:00:00:0{other}", "dev", "flannel.1", "dst",
             self.nodes[f"node{other}"])
-        self.masquerade(node)
 
     def iptables(self, node, *arguments):
         self.inside(node, kube_proxy.IPTABLES[self.family], *arguments)
@@ -364,6 +385,19 @@ class RoutedNftables(Routed):
         self.inside(node, "nft", "-f", "-", text=text)
 
 
+class RoutedDirect(RoutedNftables):
+    """Flannel's backend host-gw: the next hop is the other node itself."""
+
+    measures = FAR
+
+    def __init__(self, prefix, family=4):
+        super().__init__(prefix, family)
+        self.mtu = 1500
+
+    def to_other_node(self, node, number, other):
+        self.ip(node, "route", "add", self.pod_cidr(other), "via", self.nodes[f"node{other}"])
+
+
 class RoutedIptables(Routed):
     mode = "iptables"
 
@@ -378,6 +412,8 @@ class Monokube(Cluster):
     """test/lab/lab with two nodes, whose agents follow a file with all Services. `binary` is this
     tree's or another version's."""
 
+    flags = ""  # of the agents
+
     def __init__(self, prefix, family=4, binary=ROOT / "build/monokube"):
         super().__init__(prefix, family)
         underlay = "fd00:99::" if family == 6 else "192.168.99."
@@ -388,7 +424,8 @@ class Monokube(Cluster):
         self.measured = {}  # number of frontends of the measured Services, by node
 
     def lab(self, *arguments):
-        os.environ.update(MK_LAB=self.prefix, MK_BIN=str(self.binary), MK_LAB_FAMILY=str(self.family))
+        os.environ.update(MK_LAB=self.prefix, MK_BIN=str(self.binary), MK_LAB_FAMILY=str(self.family),
+                          MK_AGENT_FLAGS=self.flags)
         return run(ROOT / "test/lab/lab", *arguments)
 
     def up(self):
@@ -458,6 +495,13 @@ class Monokube(Cluster):
                        capture_output=True)
 
 
+class MonokubeDirect(Monokube):
+    """Without VXLAN between the nodes."""
+
+    flags = "--routing Direct"
+    measures = FAR
+
+
 def all_systems(prefix, family=4):
     """All systems, in the order of their turns. Beside those of IPv6 there are some of IPv4."""
     found = {
@@ -465,9 +509,12 @@ def all_systems(prefix, family=4):
         "limit-veth": LimitVeth(f"{prefix}v", family),
         "limit-redirect": LimitRedirect(f"{prefix}e", family),
         "limit-vxlan": LimitVxlan(f"{prefix}x", family),
+        "limit-direct": LimitDirect(f"{prefix}u", family),
         "monokube": Monokube(f"{prefix}m", family),
         "routed-nftables": RoutedNftables(f"{prefix}n", family),
         "routed-iptables": RoutedIptables(f"{prefix}i", family),
+        "monokube-direct": MonokubeDirect(f"{prefix}d", family),
+        "routed-direct": RoutedDirect(f"{prefix}r", family),
     }
     if family == 6:
         found |= {"limit-veth-ipv4": LimitVeth(f"{prefix}v4"), "limit-vxlan-ipv4": LimitVxlan(f"{prefix}x4"),
