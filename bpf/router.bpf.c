@@ -21,12 +21,13 @@ static __always_inline int expired(struct __sk_buff *skb, struct chain_ctx *ctx,
 }
 
 /* Another node of this cluster asks whether this one is alive, to send its packets for other
- * clusters here. */
+ * clusters here. Or it asks, at the pods' network address, whether the link between the two carries
+ * packets without VXLAN (setting routing). */
 static __always_inline int is_probe_of_node(struct __sk_buff *skb, const struct chain_ctx *ctx,
 					    const struct packet *pkt)
 {
-	return ctx->hook == MK_HOOK_OVERLAY && mk_node.cluster_number &&
-	       is_vtep_range(&pkt->tuple.saddr) && is_probe(skb, pkt);
+	return ctx->hook == MK_HOOK_OVERLAY && is_vtep_range(&pkt->tuple.saddr) &&
+	       (is_probe(skb, pkt, mk_node_vpod()) || is_probe(skb, pkt, mk_node_pod_net()));
 }
 
 static __always_inline int answer_probe(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -36,6 +37,7 @@ static __always_inline int answer_probe(struct __sk_buff *skb, struct chain_ctx 
 	int ret;
 
 	tuple_reverse(&back, &pkt->tuple);
+	back.saddr = mk_node_vpod();
 	ret = rewrite(skb, pkt, &back, &ctx->flags);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);

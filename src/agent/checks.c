@@ -58,6 +58,7 @@ static int probe_clusters(struct mk_agent *agent, struct mk_error *err)
 	return ret;
 }
 
+ROW(probe_links, mk_own_node_probe_links(&agent->node))
 ROW(log_denied, mk_node_policies_log_denied(&agent->policies, err))
 ROW(check_sysctls, mk_own_node_check_sysctls(&agent->node, err))
 ROW(check_devices, agent_pods_reconcile_devices(&agent->pods, &agent->core.config, err))
@@ -177,6 +178,7 @@ static const struct check {
 	{ "the chains' tables", check_sfc, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "other clusters' tables", check_clusters, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "probes of other clusters", probe_clusters, 1, 0, LISTS, NO_REPAIR, 0 },
+	{ "probes of the link", probe_links, 1, 0, LISTS, NO_REPAIR, 0 },
 	{ "map 'udp_ports'", check_udp_ports, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "map 'sessions'", check_sessions, ROUND, 2, LISTS, NO_REPAIR, 0 },
 	{ "kernel settings", check_sysctls, ROUND, 3, NOTHING, MK_REPAIR_SYSCTL, 0 },

@@ -83,7 +83,7 @@ static const struct setting settings[] = {
 	  "the overlay between the nodes of this cluster; WireGuard: encrypted to nodes that have a key; WireGuardOnly: packets of the overlay neither leave nor enter unencrypted",
 	  mk_parse_encryption, FIELD(encryption) },
 	{ "routing", "routing", "MODE", "Overlay", "Overlay, Direct or Auto",
-	  "packets to other nodes of this cluster; Overlay: in VXLAN; Direct: to nodes on the same link without VXLAN, and others are reported; Auto: the same, and others are expected",
+	  "packets to other nodes of this cluster; Overlay: in VXLAN; Direct: to nodes on the same link without VXLAN, and others are reported; Auto: the same to those that answer probes on the link",
 	  mk_parse_routing, FIELD(routing) },
 	{ "peerPools", "peer-pools", "CIDRS", "240.0.0.0/6", "an IPv4 range, an IPv6 range, one of each, or off",
 	  "ranges for the views of peers' pods; packets to an address in them that is no peer's are dropped; off: none",

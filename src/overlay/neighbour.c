@@ -415,7 +415,7 @@ int overlay_use_links(struct mk_overlay *overlay, struct mk_error *err)
 		for (size_t j = 0; ret == 0 && j < overlay->families[i].peer_count; j++) {
 			const struct mk_overlay_peer *peer = &overlay->families[i].peers[j];
 
-			if (peer->is_direct)
+			if (peer->is_direct || peer->is_tried)
 				ret = mk_nl_neigh_use(overlay->nl, peer->link_ifindex,
 						      &peer->link_ip, err);
 		}

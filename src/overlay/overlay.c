@@ -320,17 +320,29 @@ static struct mk_nl_route into_datapath(const struct mk_overlay *overlay, const 
 	};
 }
 
-static struct mk_nl_route to_peer(const struct mk_overlay *overlay,
+static struct mk_nl_route by_link(const struct mk_overlay *overlay,
 				  const struct mk_overlay_peer *peer, const struct mk_cidr *dst)
 {
 	return (struct mk_nl_route){
 		.dst = *dst,
-		.ifindex = peer->is_direct ? peer->link_ifindex : overlay->devices.overlay_ifindex,
-		.gateway = peer->is_direct ? peer->link_ip : peer->vtep,
+		.ifindex = peer->link_ifindex,
+		.gateway = peer->link_ip,
 		.source = family_of_route(overlay, dst)->own.vtep,
 		.onlink = true,
 		.protocol = MK_RTPROT,
 	};
+}
+
+static struct mk_nl_route to_peer(const struct mk_overlay *overlay,
+				  const struct mk_overlay_peer *peer, const struct mk_cidr *dst)
+{
+	struct mk_nl_route route = by_link(overlay, peer, dst);
+
+	if (peer->is_direct)
+		return route;
+	route.ifindex = overlay->devices.overlay_ifindex;
+	route.gateway = peer->vtep;
+	return route;
 }
 
 static int want_node_route(struct mk_overlay *overlay, const struct mk_nl_route *wanted,
@@ -360,6 +372,16 @@ static int forget_vtep_route(struct mk_overlay *overlay, const struct mk_cidr *v
 	return ret;
 }
 
+/* Probes of the link go to the pods' network address, which is no pod's. */
+static int want_probe_route(struct mk_overlay *overlay, const struct mk_overlay_peer *peer,
+			    struct mk_error *err)
+{
+	const struct mk_cidr dst = host_of(&peer->pod_cidr.ip);
+	const struct mk_nl_route wanted = by_link(overlay, peer, &dst);
+
+	return want_node_route(overlay, &wanted, err);
+}
+
 /* The overlay's address of a node has a route of its own only if it is not by VXLAN. */
 static int want_peer_routes(struct mk_overlay *overlay, const struct mk_overlay_peer *peer,
 			    struct mk_error *err)
@@ -368,6 +390,8 @@ static int want_peer_routes(struct mk_overlay *overlay, const struct mk_overlay_
 	struct mk_nl_route wanted = to_peer(overlay, peer, &peer->pod_cidr);
 	int ret = want_node_route(overlay, &wanted, err);
 
+	if (ret == 0 && peer->is_tried && !peer->is_direct)
+		ret = want_probe_route(overlay, peer, err);
 	if (ret == 0 && !peer->is_direct)
 		return forget_vtep_route(overlay, &vtep, err);
 	if (ret < 0)

@@ -24,6 +24,7 @@ struct mk_overlay_peer {
 	uint32_t link_mtu_bytes;
 	struct mk_ip link_ip; /* its InternalIP of the pods' family, with link_ifindex */
 	bool is_direct; /* .. and packets go there without VXLAN */
+	bool is_tried; /* .. and probes go there (agent/node/link_probes.c) */
 };
 
 /* A node that the overlay leaves out; @reason completes "left out: ". */

@@ -579,6 +579,13 @@ bool mk_probes_is_live(const struct mk_probes *probes, const struct mk_ip *ip)
 	return node && node->is_live;
 }
 
+bool mk_probes_is_silent(const struct mk_probes *probes, const struct mk_ip *ip)
+{
+	const struct node *node = node_of(probes, ip);
+
+	return node && node->lost == MK_PROBES_BAD;
+}
+
 bool mk_probes_keeps(const struct mk_probes *probes, const struct mk_ip *ip)
 {
 	const struct node *node = node_of(probes, ip);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/probes/probes.h - which nodes of other clusters get probes, and what their answers say of a
- * peer: usable or down. Pure: no I/O, no kernel, no globals.
+ * peer: usable or down. The nodes on a link of this one are probed as those of a peer with @tries.
+ * Pure: no I/O, no kernel, no globals.
  *
  * Rounds follow one another by a second. In each, up to MK_PROBES_NODES nodes of a peer get a
  * probe. A round is good if one of these nodes has answered its probe, or one of the two rounds
@@ -103,6 +104,9 @@ bool mk_probes_answer(struct mk_probes *probes, const struct mk_ip *from, uint64
 bool mk_probes_keeps(const struct mk_probes *probes, const struct mk_ip *ip);
 /* Is the node live? Of a peer with @tries: is it reached without the hub? */
 bool mk_probes_is_live(const struct mk_probes *probes, const struct mk_ip *ip);
+
+/* Has the node lost its last MK_PROBES_BAD probes? */
+bool mk_probes_is_silent(const struct mk_probes *probes, const struct mk_ip *ip);
 
 struct mk_probes_state {
 	bool is_down;

@@ -3,12 +3,14 @@
 
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
+#include <linux/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bpf/family.h"
 #include "bpf/frame_internal.h"
+#include "monokube/clusters.h"
 #include "unit/mac.h"
 
 static void parse_flow(const char *text, struct frame_flow *flow)
@@ -81,6 +83,22 @@ static bool read_frame(const struct frame *frame, struct frame_ip *ip)
 {
 	return frame->length > ETH_HLEN &&
 	       frame_ip_read(frame->byte + ETH_HLEN, frame->length - ETH_HLEN, ip);
+}
+
+struct frame frame_probe(const char *flow, uint32_t magic, const struct frame_options *options)
+{
+	const struct mk_probe_packet probe = { .magic = htonl(magic), .version = MK_PROBE_VERSION };
+	struct frame frame = frame_make(flow, options);
+	struct frame_ip ip;
+	struct udphdr *udp;
+
+	if (!read_frame(&frame, &ip) || ip.l4_bytes < sizeof(*udp) + sizeof(probe))
+		abort();
+	udp = (struct udphdr *)(frame.byte + ETH_HLEN + ip.header_bytes);
+	memcpy(udp + 1, &probe, sizeof(probe));
+	udp->check = 0;
+	frame_l4_finish((uint8_t *)udp, &ip, options);
+	return frame;
 }
 
 const char *frame_flow(const struct frame *frame)

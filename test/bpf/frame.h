@@ -61,6 +61,8 @@ struct frame_options {
 /* Make a frame of @flow: "tcp|udp|sctp|esp A:port > B:port", or "icmp A > B id" (echo). Aborts on a
  * bad line. */
 struct frame frame_make(const char *flow, const struct frame_options *options);
+/* .. with a probe (struct mk_probe_packet) as payload, padded with zeros. */
+struct frame frame_probe(const char *flow, uint32_t magic, const struct frame_options *options);
 
 /* Format the flow of @frame as frame_make() reads it, into a static buffer. An ICMP error reads
  * "icmp-error A > B type/code [tcp ...quoted flow...]". */

@@ -134,29 +134,11 @@ END_TEST
 
 /* ---- probes ---------------------------------------------------------------------------------- */
 
-static uint32_t fold(uint32_t sum)
-{
-	return sum <= 0xffff ? sum : fold((sum & 0xffff) + (sum >> 16));
-}
-
-/* A probe, padded to @payload_bytes. The nonce ends so that the frame's checksum stays right. */
 static struct frame padded(const char *flow, uint32_t magic, uint16_t payload_bytes)
 {
-	const struct frame_options options = { .payload_bytes = payload_bytes, .fragment = DF };
-	struct mk_probe_packet packet = { .magic = htonl(magic), .version = MK_PROBE_VERSION };
-	struct frame frame = frame_make(flow, &options);
-	uint16_t *at = (uint16_t *)(frame.byte + frame.length - payload_bytes);
-	uint16_t words[sizeof(packet) / 2];
-	uint32_t before = 0, after = 0;
-
-	memcpy(words, &packet, sizeof(packet));
-	for (size_t i = 0; i < ROWS(words); i++) {
-		before += at[i];
-		after += words[i];
-	}
-	words[ROWS(words) - 1] = (uint16_t)fold(before + (uint16_t)~fold(after));
-	memcpy(at, words, sizeof(packet));
-	return frame;
+	return frame_probe(flow, magic,
+			   &(struct frame_options){ .payload_bytes = payload_bytes,
+						    .fragment = DF });
 }
 
 static struct frame probe(const char *flow, uint32_t magic)
@@ -431,6 +413,9 @@ static const struct {
 	const char *name, *flow;
 	uint32_t magic;
 } no_border_probes[] = {
+	{ "another address of no pod", "udp 10.18.0.2:40000 > 10.244.1.255:7", MK_PROBE_MAGIC },
+	{ "a pod's, to the pods' network address", "udp 10.244.2.7:40000 > 10.244.1.0:7",
+	  MK_PROBE_MAGIC },
 	{ "a pod's, at another node", "udp 10.244.2.7:40000 > " VPOD ":7", MK_PROBE_MAGIC },
 	{ "another port", "udp 10.18.0.2:40000 > " VPOD ":8", MK_PROBE_MAGIC },
 	{ "another payload", BORDER_PROBE, 1 },

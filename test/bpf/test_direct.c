@@ -11,12 +11,14 @@
 #include <string.h>
 
 #include "bpf/run.h"
+#include "monokube/clusters.h"
 #include "rows.h"
 
 #define OWN_MAC	  "02:00:00:00:09:0b" /* of up9 */
 #define NODE2_MAC "02:00:00:00:00:12"
 #define NODE3_MAC "02:00:00:00:00:13"
 #define NEW_MAC	  "02:00:00:00:00:77"
+#define ANSWER	  "udp 10.244.1.1:7 > 10.18.0.2:40000" /* to node2's probe */
 
 static unsigned up9, up8;
 
@@ -306,6 +308,36 @@ START_TEST(test_routed_away)
 }
 END_TEST
 
+/* A probe of the link (routing: Auto) goes to the pods' network address, to which a node has a route
+ * of its own. The answer comes from the virtual pod address, by the way of all other packets. */
+START_TEST(test_link_probe)
+{
+	struct frame_options with = { .payload_bytes = sizeof(struct mk_probe_packet) };
+	struct frame in, out;
+
+	nodes(_i);
+	from_link(&with, NODE2_MAC);
+	in = frame_probe("udp 10.18.0.2:40000 > 10.244.1.0:7", MK_PROBE_MAGIC, &with);
+	out = fixture_expect("answered", MK_HOOK_UPLINK, &in, _i ? TO_UPLINK : TO_OVERLAY, ANSWER);
+	ck_assert_uint_eq(out.length, in.length);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* Neither another node of the link nor a gateway has delivered it. */
+START_TEST(test_link_probe_of_stranger)
+{
+	struct frame_options with = { .payload_bytes = sizeof(struct mk_probe_packet) };
+	struct frame in, out;
+
+	nodes(_i);
+	from_link(&with, _i ? NODE3_MAC : NEW_MAC);
+	in = frame_probe("udp 10.18.0.2:40000 > 10.244.1.0:7", MK_PROBE_MAGIC, &with);
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), DROPPED);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED), 1);
+}
+END_TEST
+
 /* The answer to a node's own address goes to that node, not masqueraded to outside. */
 START_TEST(test_answer_to_node)
 {
@@ -423,6 +455,8 @@ BPF_SUITE("direct")
 	tcase_add_test(tcase, test_other_mac);
 	tcase_add_test(tcase, test_other_device);
 	tcase_add_test(tcase, test_routed_away);
+	tcase_add_loop_test(tcase, test_link_probe, 0, 2);
+	tcase_add_loop_test(tcase, test_link_probe_of_stranger, 0, 2);
 	tcase_add_loop_test(tcase, test_answer_to_node, 0, 2);
 	tcase_add_loop_test(tcase, test_overlay_to_host, 0, 2);
 	tcase_add_test(tcase, test_own_mac);

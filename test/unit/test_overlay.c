@@ -153,8 +153,8 @@ START_TEST(test_peers)
 }
 END_TEST
 
-/* Set the peers of the model, which are direct or not, and apply them. */
-static void sync_direct(bool are_direct)
+/* Set the peers of the model, which are direct, or get probes, or neither, and apply them. */
+static void sync_links(bool are_direct, bool are_tried)
 {
 	struct mk_overlay_view view = view_of("10.244.1.0/24", NULL, AF_INET);
 	struct mk_overlay_plan plan;
@@ -164,10 +164,16 @@ static void sync_direct(bool are_direct)
 		plan.peers[i].link_ifindex = wanted.uplink_ifindex;
 		plan.peers[i].link_ip = plan.peers[i].underlay;
 		plan.peers[i].is_direct = are_direct;
+		plan.peers[i].is_tried = are_tried;
 	}
 	ck_ok(mk_overlay_set_peers(overlay, AF_INET, &plan, &err));
 	mk_overlay_plan_release(&plan);
 	sync_alone(true);
+}
+
+static void sync_direct(bool are_direct)
+{
+	sync_links(are_direct, false);
 }
 
 static struct mk_nl_route way_to(const char *dest)
@@ -204,6 +210,27 @@ START_TEST(test_direct)
 	sync_direct(false);
 	ck_assert_uint_eq(look(NULL, NULL).routes, 2);
 	ck_assert_int_eq(way_to("10.244.2.7").ifindex, node_devices.overlay_ifindex);
+}
+END_TEST
+
+/* Until probes have shown that the link carries packets, only they go there: to the network address
+ * of the pods. */
+START_TEST(test_tried)
+{
+	struct mk_nl_route route;
+	struct mk_ip node = ip_of("192.0.2.2");
+
+	model_node("b", "10.244.2.0/24", "192.0.2.2", true);
+	sync_links(false, true);
+	route = way_to("10.244.2.0");
+	ck_assert_int_eq(route.ifindex, wanted.uplink_ifindex);
+	ck_assert(mk_ip_equal(&route.gateway, &node));
+	ck_assert(mk_ip_equal(&route.source, &own->vtep));
+	ck_assert_int_eq(way_to("10.244.2.1").ifindex, node_devices.overlay_ifindex);
+	sync_links(true, true);
+	ck_assert_int_eq(way_to("10.244.2.1").ifindex, wanted.uplink_ifindex);
+	sync_links(false, false);
+	ck_assert_int_eq(way_to("10.244.2.0").ifindex, node_devices.overlay_ifindex);
 }
 END_TEST
 
@@ -395,6 +422,7 @@ UNIT_SUITE("overlay")
 	tcase_add_test(kernel, test_repair_of_chains_fdb);
 	tcase_add_test(kernel, test_peers);
 	tcase_add_test(kernel, test_direct);
+	tcase_add_test(kernel, test_tried);
 	tcase_add_test(kernel, test_address_alone_changes);
 	tcase_add_test(kernel, test_nothing_goes_before_all_is_listed);
 	tcase_add_test(kernel, test_vip);

@@ -384,6 +384,23 @@ START_TEST(test_keeps)
 }
 END_TEST
 
+START_TEST(test_silent)
+{
+	struct world world = start(1, 2);
+
+	play(&world, "11");
+	ck_assert(!mk_probes_is_silent(world.probes, &world.nodes[1]));
+	play(&world, "1");
+	ck_assert(mk_probes_is_silent(world.probes, &world.nodes[1]));
+	ck_assert(!mk_probes_is_silent(world.probes, &world.nodes[0]));
+	play(&world, "1");
+	ck_assert(mk_probes_is_silent(world.probes, &world.nodes[1]));
+	play(&world, ".");
+	ck_assert(!mk_probes_is_silent(world.probes, &world.nodes[1]));
+	mk_probes_free(world.probes);
+}
+END_TEST
+
 /* After a lost probe of a live node, the next round comes soon. */
 START_TEST(test_hurry)
 {
@@ -608,6 +625,7 @@ UNIT_SUITE("probes of other clusters")
 	tcase_add_test(tcase, test_choice_differs);
 	tcase_add_loop_test(tcase, test_live, 0, (int)MK_ARRAY_SIZE(live_rows));
 	tcase_add_loop_test(tcase, test_keeps, 0, (int)MK_ARRAY_SIZE(keep_rows));
+	tcase_add_test(tcase, test_silent);
 	tcase_add_test(tcase, test_hurry);
 	tcase_add_test(tcase, test_nodes_come_and_go);
 	tcase_add_test(tcase, test_by_a_hub);

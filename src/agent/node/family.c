@@ -24,6 +24,7 @@ void release_family(struct mk_own_family *own)
 	free(own->ports_said);
 	free(own->cluster_routes);
 	free(own->down_views);
+	mk_probes_free(own->link_probes);
 }
 
 /* ---- the host's addresses -------------------------------------------------------------------- */

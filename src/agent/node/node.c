@@ -16,6 +16,7 @@
 void mk_own_node_init(struct mk_own_node *node, struct mk_core *core)
 {
 	node->core = core;
+	node->link_sockets = MK_PROBE_SOCKETS_CLOSED;
 	for (size_t i = 0; i < MK_FAMILIES; i++) {
 		node->families[i].node = node;
 		node->families[i].family = &core->families[i];
@@ -34,6 +35,7 @@ void mk_own_node_release(struct mk_own_node *node)
 	free(node->key_said);
 	free(node->clear_said);
 	free(node->direct_said);
+	mk_probe_close(&node->link_sockets);
 }
 
 /* The only family of a Node decides, if it lacks the primary one. */
@@ -221,6 +223,7 @@ static int take_object(struct mk_own_node *node, struct mk_error *err)
 static int compute_mtu(const struct mk_own_node *node, const struct mk_ip *underlay,
 		       struct identity *found, struct mk_error *err)
 {
+	const struct mk_config *config = &node->core->config;
 	const struct mk_own_uplinks *uplinks = &found->uplinks;
 	const struct mk_link *uplink = &uplinks->uplink[0].link;
 	const struct mk_overlay_path path = {
@@ -234,7 +237,8 @@ static int compute_mtu(const struct mk_own_node *node, const struct mk_ip *under
 	int ret = mk_overlay_mtu(&path, &found->mtu_bytes, err);
 
 	found->pod_mtu_bytes = found->mtu_bytes;
-	if (ret == 0 && sends_direct(&node->core->config) && !path.configured_bytes)
+	if (ret == 0 && sends_direct(config) && !path.configured_bytes &&
+	    (config->routing == MK_ROUTING_DIRECT || node->all_direct))
 		found->pod_mtu_bytes = uplink->mtu_bytes;
 	return ret;
 }

@@ -111,7 +111,7 @@ void release_family(struct mk_own_family *own);
 
 /* on_link.c: find the nodes on the links of the uplinks, and which of them get direct packets, as
  * members of own->plan; after plan_peers(). */
-void find_links(struct mk_own_family *own);
+mk_must_check int find_links(struct mk_own_family *own, struct mk_error *err);
 /* Log which nodes are not direct, with setting routing; changes only. */
 void say_direct(struct mk_own_node *node);
 struct links_input {
@@ -123,6 +123,12 @@ struct links_input {
 bool sends_direct(const struct mk_config *config);
 /* The uplink on whose link @ip is; NULL: none. Pure. */
 const struct mk_own_uplink *link_of(const struct links_input *input, const struct mk_ip *ip);
+
+/* link_probes.c: with routing Auto, let the nodes on the link get probes, and decide by their
+ * answers which nodes get direct packets. */
+mk_must_check int try_links(struct mk_own_family *own, struct mk_error *err);
+/* Has the node lost so many probes that it gets no direct packets? */
+bool is_silent(const struct mk_own_family *own, const struct mk_overlay_peer *peer);
 
 /* remember.c: store this node's object for the next run. Returns 0, also if that fails. */
 int remember_node(struct mk_own_node *node, struct mk_error *err);

@@ -45,7 +45,7 @@ bool sends_direct(const struct mk_config *config)
 	return config->routing != MK_ROUTING_OVERLAY && config->encryption == MK_ENCRYPTION_NONE;
 }
 
-void find_links(struct mk_own_family *own)
+int find_links(struct mk_own_family *own, struct mk_error *err)
 {
 	struct mk_core *core = own->family->core;
 	const struct links_input input = {
@@ -67,6 +67,9 @@ void find_links(struct mk_own_family *own)
 		peer->link_mtu_bytes = uplink ? uplink->link.mtu_bytes : 0;
 		peer->is_direct = uplink && sends_direct(&core->config);
 	}
+	if (core->config.routing == MK_ROUTING_AUTO && sends_direct(&core->config))
+		return try_links(own, err);
+	return 0;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -80,33 +83,46 @@ static void put_node(FILE *out, const struct mk_overlay_peer *peer, sa_family_t 
 		fprintf(out, "%snode '%s' has no %s InternalIP", before ? "; " : "", peer->node,
 			mk_family_name(family));
 	else
-		fprintf(out, "%snode '%s' (%s) is on no network of an uplink", before ? "; " : "",
-			peer->node, mk_ip_format(&peer->link_ip, ip));
+		fprintf(out, "%snode '%s' (%s) %s", before ? "; " : "", peer->node,
+			mk_ip_format(&peer->link_ip, ip),
+			peer->is_tried ? "answers no probe on the link"
+				       : "is on no network of an uplink");
 }
 
-/* Count the nodes that get direct packets, in the family that has more, and list the others. NULL:
- * out of memory. */
-static char *count_direct(const struct mk_own_node *node, size_t *direct, size_t *others)
+struct direct_count {
+	size_t direct; /* nodes that get direct packets, in the family that has more */
+	size_t others, undecided; /* .. that get none; .. whose probes go on */
+};
+
+static void count_family(const struct mk_own_family *own, struct direct_count *count, FILE *out)
+{
+	size_t direct = 0;
+
+	for (size_t i = 0; own->family->runs && i < own->plan.peer_count; i++) {
+		const struct mk_overlay_peer *peer = &own->plan.peers[i];
+
+		if (peer->is_direct)
+			direct++;
+		else if (peer->is_tried && !is_silent(own, peer))
+			count->undecided++;
+		else
+			put_node(out, peer, own->family->family, count->others++);
+	}
+	count->direct = direct > count->direct ? direct : count->direct;
+}
+
+/* List the nodes that get no direct packets. NULL: out of memory. */
+static char *count_direct(const struct mk_own_node *node, struct direct_count *count)
 {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 
-	*direct = *others = 0;
+	*count = (struct direct_count){ 0 };
 	if (!out)
 		return NULL;
-	for (size_t i = 0; i < MK_FAMILIES; i++) {
-		const struct mk_own_family *own = &node->families[i];
-		size_t count = 0;
-
-		for (size_t j = 0; own->family->runs && j < own->plan.peer_count; j++)
-			if (own->plan.peers[j].is_direct)
-				count++;
-			else
-				put_node(out, &own->plan.peers[j], own->family->family,
-					 (*others)++);
-		*direct = count > *direct ? count : *direct;
-	}
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		count_family(&node->families[i], count, out);
 	if (fclose(out) != 0)
 		free(mk_steal_ptr(text));
 	return text;
@@ -116,14 +132,20 @@ void say_direct(struct mk_own_node *node)
 {
 	const struct mk_config *config = &node->core->config;
 	cleanup_free char *text = NULL;
-	size_t direct, others;
+	struct direct_count count;
+	bool all;
 
-	text = count_direct(node, &direct, &others);
-	node->direct_count = direct;
-	if (!text || !sends_direct(config) || (!*text && !node->direct_said) ||
+	text = count_direct(node, &count);
+	node->direct_count = count.direct;
+	all = count.direct && !count.others && !count.undecided;
+	if (all != node->all_direct) /* then pods' MTU changes */
+		mk_core_mark(node->core, MK_UNSURE_NODE, 0);
+	node->all_direct = all;
+	node->links_undecided = count.undecided;
+	if (!text || !sends_direct(config) || count.undecided || (!*text && !node->direct_said) ||
 	    !mk_is_news(&node->direct_said, text))
 		return;
-	if (!others)
+	if (!count.others)
 		mk_log_info("packets to all nodes are direct now");
 	else if (config->routing == MK_ROUTING_DIRECT)
 		mk_log_warn(

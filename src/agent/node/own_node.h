@@ -7,6 +7,7 @@
 #include "agent/core/core.h"
 #include "config/addresses.h"
 #include "host/networks.h"
+#include "probes/sockets.h"
 #include "service/service.h"
 
 /* The addresses of an uplink from which masqueraded packets leave. */
@@ -66,6 +67,7 @@ struct mk_own_family {
 	size_t cluster_route_count;
 	struct mk_cidr *down_views; /* of other clusters that answer no probes */
 	size_t down_view_count;
+	struct mk_probes *link_probes; /* of nodes on the link, with routing Auto; NULL: none */
 	struct mk_load load; /* of the next datapath */
 };
 
@@ -93,6 +95,10 @@ struct mk_own_node {
 	size_t clear_count; /* .. their number; with encryption only */
 	char *direct_said; /* nodes that get no direct packets, as last logged; with routing */
 	size_t direct_count; /* .. the number of those that get them */
+	bool all_direct; /* .. all nodes do, and there is one */
+	bool links_undecided; /* .. probes go on to find out which nodes do */
+	struct mk_probe_sockets link_sockets;
+	unsigned int link_turns; /* calls of mk_own_node_probe_links() */
 	bool cluster_routes_known; /* false: those of the last run stay */
 	bool ranges_known; /* the overlay has all ranges that the host reaches by the datapath */
 	unsigned int plans; /* how often the families' plans were made; 0: they are empty yet */
@@ -126,6 +132,9 @@ void mk_own_family_set_down_views(struct mk_own_family *own, struct mk_cidr *vie
 /* The routes are complete now: the next reconcile removes those of the last run. */
 void mk_own_node_know_cluster_routes(struct mk_own_node *node);
 
+/* Send probes to the nodes on the link, with routing Auto, and read the answers. Called twice per
+ * second. Returns 0. */
+int mk_own_node_probe_links(struct mk_own_node *node);
 /* Log the nodes to which the overlay does not encrypt, with encryption; after its sync. */
 void mk_own_node_say_clear(struct mk_own_node *node);
 

@@ -169,7 +169,9 @@ static int plan_peers(struct mk_own_family *own, struct mk_error *err)
 		return ret;
 	if (mk_node_names_write(core->config.state_dir, &view, &own->plan, &why) < 0)
 		mk_log_error("cannot store the Nodes' names: %s", mk_error_text(&why));
-	find_links(own);
+	ret = find_links(own, err);
+	if (ret < 0)
+		return ret;
 	mk_overlay_set_node(core->overlay, &own->node->devices, &own->addresses);
 	core->unsure |= MK_UNSURE_OVERLAY | MK_UNSURE_NODE_ADDRESSES;
 	return mk_overlay_set_peers(core->overlay, own->family->family, &own->plan, err);

@@ -139,7 +139,7 @@ void check_direct(struct mk_checking *checking)
 	const char *routing = checking->record.routing;
 	cleanup_free struct mk_cli_node *nodes = NULL;
 	unsigned int before = checking->wrong;
-	size_t count = 0, direct = 0;
+	size_t count = 0, direct = 0, tried = 0;
 	struct mk_error err = { 0 };
 
 	if (!*routing || strcmp(routing, "Overlay") == 0 || check_encrypts(checking) ||
@@ -147,6 +147,7 @@ void check_direct(struct mk_checking *checking)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		direct += nodes[i].is_direct;
+		tried += nodes[i].is_tried;
 		if (nodes[i].is_direct)
 			check_link(checking, &nodes[i]);
 		else if (strcmp(routing, "Direct") == 0)
@@ -156,6 +157,12 @@ void check_direct(struct mk_checking *checking)
 				"packets to node '%s' go in VXLAN: it is on no network of an uplink",
 				nodes[i].name ?: "?");
 	}
+	if (tried)
+		check_note(
+			checking, "direct",
+			"let the link carry packets with pods' addresses (clouds: IP forwarding on, source and destination check off), or set routing to Overlay",
+			"packets to %zu of %zu other nodes go in VXLAN, although they are on the link: probes without VXLAN are not answered",
+			tried, count);
 	if (checking->wrong == before)
 		check_found(checking, "direct", NULL,
 			    "packets to %zu of %zu other nodes go without VXLAN", direct, count);

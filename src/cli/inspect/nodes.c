@@ -122,6 +122,13 @@ static int see_neighbour(void *ctx, const struct mk_ip *ip, const struct mk_mac 
 	return 0;
 }
 
+/* Only probes use the route to the pods' network address (setting routing, Auto). */
+static bool is_probe_route(const struct mk_cli_node *node, const struct mk_nl_route *route)
+{
+	return route->dst.prefix_bits == mk_ip_bits(route->dst.ip.family) &&
+	       mk_ip_equal(&node->pod_cidr.ip, &route->dst.ip);
+}
+
 static int see_route(void *ctx, const struct mk_nl_route *route)
 {
 	struct reading *reading = ctx;
@@ -133,6 +140,8 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 	for (size_t i = 0; i < reading->count; i++) {
 		struct mk_cli_node *node = &reading->nodes[i];
 
+		if (is_direct && is_probe_route(node, route))
+			node->is_tried = true;
 		if (node->is_direct != is_direct || !mk_cidr_equal(&node->pod_cidr, &route->dst))
 			continue;
 		node->has_route = true;

@@ -97,6 +97,7 @@ struct mk_cli_node {
 	struct mk_ip underlay; /* from the FDB entry; AF_UNSPEC: none */
 	bool is_encrypted; /* the FDB entry leads to WireGuard's device */
 	bool is_direct; /* packets go there without VXLAN */
+	bool is_tried; /* probes go there without VXLAN, and are not answered (any more) */
 	bool has_route; /* the kernel has the route to the pod CIDR, through the overlay or direct */
 	int link_ifindex; /* with both: the route's device, and the node's address there */
 	struct mk_ip link_ip;
