@@ -9,6 +9,7 @@
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -55,6 +56,23 @@ int network_of_own(void)
 	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
 	give_number();
 	return NUMBER;
+}
+
+void network_shell(const char *commands)
+{
+	/* Addresses of IPv6 serve without duplicate address detection. The kernel does not choose
+	 * deprecated ones. */
+	static const char of_family[] = "ip() { case $1 in "
+					"link | tuntap) command ip \"$@\";; "
+					"addr) command ip -6 \"$@\" nodad;; "
+					"*) command ip -6 \"$@\";; esac; };"
+					"second='preferred_lft 0';";
+	char mapped[4096], text[sizeof(mapped) + 512];
+
+	family_map(commands, mapped, sizeof(mapped));
+	snprintf(text, sizeof(text), "set -e; PATH=$PATH:/sbin:/usr/sbin; %s %s",
+		 family_is6() ? of_family : "", mapped);
+	ck_assert_msg(system(text) == 0, "failed: %s", commands);
 }
 
 void network_reaches_all(void)

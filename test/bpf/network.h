@@ -8,6 +8,10 @@
  * one in the host's. Returns the number (mk_pod.netns_ref is the number plus 1). */
 int network_of_own(void);
 
+/* Run @commands, of IPv4 in all families: the addresses become the family's. "addr" adds one that
+ * serves at once; with $second behind it, it is not the one that the kernel chooses. */
+void network_shell(const char *commands);
+
 /* Route every address to the loopback device, so that sockets may connect to any address. */
 void network_reaches_all(void);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bpf/network.h"
 #include "bpf/run.h"
 #include "monokube/clusters.h"
 #include "rows.h"
@@ -22,37 +23,25 @@
 
 static unsigned up9, up8;
 
-static void in_shell(const char *commands)
-{
-	static const char of_family[] =
-		"ip() { case $1 in link) command ip \"$@\";; addr) command ip -6 \"$@\" nodad;; "
-		"*) command ip -6 \"$@\";; esac; };";
-	char mapped[2048], text[sizeof(mapped) + 512];
-
-	family_map(commands, mapped, sizeof(mapped));
-	snprintf(text, sizeof(text), "set -e; PATH=$PATH:/sbin:/usr/sbin; %s %s",
-		 family_is6() ? of_family : "", mapped);
-	ck_assert_msg(system(text) == 0, "failed: %s", commands);
-}
-
 static void neighbours(void)
 {
-	in_shell("ip neigh replace 192.168.99.12 lladdr " NODE2_MAC " dev up9\n"
-		 "ip neigh replace 192.168.99.13 lladdr " NODE3_MAC " dev up9\n");
+	network_shell("ip neigh replace 192.168.99.12 lladdr " NODE2_MAC " dev up9\n"
+		      "ip neigh replace 192.168.99.13 lladdr " NODE3_MAC " dev up9\n");
 }
 
 static void make_links(void)
 {
 	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
-	in_shell("ip link set lo up; echo 1 >/proc/sys/net/ipv4/ip_forward\n"
-		 "echo 1 >/proc/sys/net/ipv6/conf/all/forwarding\n"
-		 "for n in 9 8; do\n"
-		 "	ip link add up$n address 02:00:00:00:0$n:0b type veth peer name far$n\n"
-		 "	ip link set up$n up; ip link set far$n up\n"
-		 "done\n"
-		 "ip addr add 192.168.99.11/24 dev up9\n"
-		 "ip addr add 192.168.98.11/24 dev up8\n"
-		 "ip route add default via 192.168.99.1\n");
+	network_shell(
+		"ip link set lo up; echo 1 >/proc/sys/net/ipv4/ip_forward\n"
+		"echo 1 >/proc/sys/net/ipv6/conf/all/forwarding\n"
+		"for n in 9 8; do\n"
+		"	ip link add up$n address 02:00:00:00:0$n:0b type veth peer name far$n\n"
+		"	ip link set up$n up; ip link set far$n up\n"
+		"done\n"
+		"ip addr add 192.168.99.11/24 dev up9\n"
+		"ip addr add 192.168.98.11/24 dev up8\n"
+		"ip route add default via 192.168.99.1\n");
 	up9 = if_nametoindex("up9");
 	up8 = if_nametoindex("up8");
 }
@@ -271,10 +260,10 @@ START_TEST(test_other_mac)
 {
 	nodes(false);
 	ck_assert_int_eq(from(NODE2_MAC), TO_POD);
-	in_shell("ip neigh del 192.168.99.12 dev up9");
+	network_shell("ip neigh del 192.168.99.12 dev up9");
 	ck_assert_int_eq(from(NODE2_MAC), TO_POD);
 	ck_assert_int_eq(from(NEW_MAC), DROPPED);
-	in_shell("ip neigh replace 192.168.99.12 lladdr " NEW_MAC " dev up9");
+	network_shell("ip neigh replace 192.168.99.12 lladdr " NEW_MAC " dev up9");
 	ck_assert_int_eq(from(NEW_MAC), TO_POD);
 	ck_assert_int_eq(from(NODE2_MAC), DROPPED);
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED), 2);
@@ -300,10 +289,10 @@ END_TEST
 START_TEST(test_routed_away)
 {
 	nodes(false);
-	in_shell("ip neigh replace 192.168.99.1 lladdr " NEW_MAC " dev up9\n"
-		 "ip route add 192.168.99.12/32 via 192.168.99.1");
+	network_shell("ip neigh replace 192.168.99.1 lladdr " NEW_MAC " dev up9\n"
+		      "ip route add 192.168.99.12/32 via 192.168.99.1");
 	ck_assert_int_eq(from(NEW_MAC), DROPPED);
-	in_shell("ip route del 192.168.99.12/32 via 192.168.99.1");
+	network_shell("ip route del 192.168.99.12/32 via 192.168.99.1");
 	ck_assert_int_eq(from(NODE2_MAC), TO_POD);
 }
 END_TEST

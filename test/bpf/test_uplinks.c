@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "bpf/network.h"
 #include "bpf/run.h"
 
 #define FIRST  "192.168.99.11"
@@ -17,23 +18,6 @@
 #define TUNNEL "10.77.0.1"
 
 static struct mk_datapath_links links;
-
-static void in_shell(const char *commands)
-{
-	/* addresses of IPv6 serve at once, without duplicate address detection, and the first one
-	 * is chosen because any other is deprecated */
-	static const char of_family[] = "ip() { case $1 in "
-					"link | tuntap) command ip \"$@\";; "
-					"addr) command ip -6 \"$@\" nodad;; "
-					"*) command ip -6 \"$@\";; esac; };"
-					"second='preferred_lft 0';";
-	char mapped[4096], text[sizeof(mapped) + 512];
-
-	family_map(commands, mapped, sizeof(mapped));
-	snprintf(text, sizeof(text), "set -e; PATH=$PATH:/sbin:/usr/sbin; %s %s",
-		 family_is6() ? of_family : "", mapped);
-	ck_assert_msg(system(text) == 0, "failed: %s", commands);
-}
 
 static void add_uplink(const char *device, const char *addr, const char *net, uint32_t flags)
 {
@@ -54,40 +38,41 @@ static void add_uplink(const char *device, const char *addr, const char *net, ui
 static void setup(void)
 {
 	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
-	in_shell("ip link set lo up; echo 1 >/proc/sys/net/ipv4/ip_forward\n"
-		 "echo 1 >/proc/sys/net/ipv6/conf/all/forwarding\n"
-		 "for n in 9 8; do\n"
-		 "	ip link add up$n type veth peer name far$n\n"
-		 "	ip link set up$n up; ip link set far$n up\n"
-		 "done\n"
-		 "ip addr add 192.168.99.11/24 dev up9\n"
-		 "ip addr add 192.168.98.11/24 dev up8\n"
-		 "ip neigh add 192.168.99.1 lladdr 02:00:00:00:00:09 dev up9\n"
-		 "ip neigh add 192.168.98.1 lladdr 02:00:00:00:00:08 dev up8\n"
-		 "ip addr add 192.168.98.12/24 dev up8 $second\n"
-		 "ip tuntap add tun0 mode tun; ip addr add 10.77.0.1/24 dev tun0; ip link set tun0 "
-		 "up\n"
-		 "ip route add default via 192.168.99.1\n"
-		 "ip route add 203.0.113.0/24 via 192.168.98.1\n"
-		 "ip route add 198.51.100.0/24 via 192.168.98.77\n"
-		 "ip route add 198.51.101.0/24 dev lo\n"
-		 "ip route add unreachable 198.51.102.0/24\n"
-		 "ip route add prohibit 198.51.103.0/24\n"
-		 "ip route add blackhole 198.51.104.0/24\n"
-		 "ip route add 198.51.105.0/24 via 192.168.98.1 src 192.168.98.12\n"
-		 "ip route add 10.78.0.0/16 dev tun0\n"
-		 "ip neigh add 169.254.7.8 lladdr 02:00:00:00:01:08 dev up8\n"
-		 "ip neigh add 169.254.7.8 lladdr 02:00:00:00:01:09 dev up9\n"
-		 "ip route add 198.51.106.0/24 via 169.254.7.8 dev up8 onlink\n"
-		 "ip route add 198.51.107.0/24 via 169.254.7.8 dev up9 onlink\n"
-		 "ip route add default via 192.168.98.1 table 100\n"
-		 "ip route add throw default table 101\n"
-		 "ip route add unreachable default table 102\n"
-		 "ip rule add from 10.244.1.3 to 198.18.0.0/24 lookup 100\n"
-		 "ip rule add iif lo to 198.18.1.0/24 lookup 100\n"
-		 "ip rule add to 198.18.2.0/24 lookup 101\n"
-		 "ip rule add fwmark 7 to 198.18.3.0/24 lookup 100\n"
-		 "ip rule add to 198.18.4.0/24 ipproto 6 dport 443 lookup 100");
+	network_shell(
+		"ip link set lo up; echo 1 >/proc/sys/net/ipv4/ip_forward\n"
+		"echo 1 >/proc/sys/net/ipv6/conf/all/forwarding\n"
+		"for n in 9 8; do\n"
+		"	ip link add up$n type veth peer name far$n\n"
+		"	ip link set up$n up; ip link set far$n up\n"
+		"done\n"
+		"ip addr add 192.168.99.11/24 dev up9\n"
+		"ip addr add 192.168.98.11/24 dev up8\n"
+		"ip neigh add 192.168.99.1 lladdr 02:00:00:00:00:09 dev up9\n"
+		"ip neigh add 192.168.98.1 lladdr 02:00:00:00:00:08 dev up8\n"
+		"ip addr add 192.168.98.12/24 dev up8 $second\n"
+		"ip tuntap add tun0 mode tun; ip addr add 10.77.0.1/24 dev tun0; ip link set tun0 "
+		"up\n"
+		"ip route add default via 192.168.99.1\n"
+		"ip route add 203.0.113.0/24 via 192.168.98.1\n"
+		"ip route add 198.51.100.0/24 via 192.168.98.77\n"
+		"ip route add 198.51.101.0/24 dev lo\n"
+		"ip route add unreachable 198.51.102.0/24\n"
+		"ip route add prohibit 198.51.103.0/24\n"
+		"ip route add blackhole 198.51.104.0/24\n"
+		"ip route add 198.51.105.0/24 via 192.168.98.1 src 192.168.98.12\n"
+		"ip route add 10.78.0.0/16 dev tun0\n"
+		"ip neigh add 169.254.7.8 lladdr 02:00:00:00:01:08 dev up8\n"
+		"ip neigh add 169.254.7.8 lladdr 02:00:00:00:01:09 dev up9\n"
+		"ip route add 198.51.106.0/24 via 169.254.7.8 dev up8 onlink\n"
+		"ip route add 198.51.107.0/24 via 169.254.7.8 dev up9 onlink\n"
+		"ip route add default via 192.168.98.1 table 100\n"
+		"ip route add throw default table 101\n"
+		"ip route add unreachable default table 102\n"
+		"ip rule add from 10.244.1.3 to 198.18.0.0/24 lookup 100\n"
+		"ip rule add iif lo to 198.18.1.0/24 lookup 100\n"
+		"ip rule add to 198.18.2.0/24 lookup 101\n"
+		"ip rule add fwmark 7 to 198.18.3.0/24 lookup 100\n"
+		"ip rule add to 198.18.4.0/24 ipproto 6 dport 443 lookup 100");
 	links = (struct mk_datapath_links){ .set.ask_host = 1 };
 	add_uplink("up9", FIRST, "192.168.99.0", 0);
 	add_uplink("up8", SECOND, "192.168.98.0", 0);
@@ -235,11 +220,11 @@ START_TEST(test_no_route)
 {
 	struct frame in = frame_make("tcp 10.244.1.2:40000 > 8.8.8.8:443", NULL);
 
-	in_shell("ip route del default via 192.168.99.1");
+	network_shell("ip route del default via 192.168.99.1");
 	fixture_expect("no route", MK_HOOK_POD, &in, TO_POD,
 		       "icmp-error 10.244.1.254 > 10.244.1.2 3/0 [tcp 10.244.1.2:40000 > "
 		       "8.8.8.8:443]");
-	in_shell("ip route add default via 192.168.99.1");
+	network_shell("ip route add default via 192.168.99.1");
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_HOST_ROUTE), 1);
 }
 END_TEST
@@ -250,13 +235,13 @@ START_TEST(test_route_changes)
 	struct frame in = frame_make("tcp 10.244.1.2:40000 > 203.0.113.10:443", NULL), out, again;
 
 	out = fixture_expect("before", MK_HOOK_POD, &in, TO_UPLINK, NULL);
-	in_shell("ip route del 203.0.113.0/24");
+	network_shell("ip route del 203.0.113.0/24");
 	again = fixture_expect("after", MK_HOOK_POD, &in, TO_UPLINK, NULL);
 	ck_assert_int_eq(memcmp(out.byte, again.byte, out.length), 0);
 	in = frame_make("tcp 10.244.1.3:40000 > 203.0.113.10:443", NULL);
 	out = fixture_expect("another flow", MK_HOOK_POD, &in, TO_UPLINK, NULL);
 	(void)answer_to(&out, FIRST);
-	in_shell("ip route add 203.0.113.0/24 via 192.168.98.1");
+	network_shell("ip route add 203.0.113.0/24 via 192.168.98.1");
 }
 END_TEST
 
@@ -282,7 +267,7 @@ START_TEST(test_device_mtu)
 	const struct frame_options may_be_cut = { .payload_bytes = 1400 };
 	struct frame in = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:443", &options);
 
-	in_shell("ip link set up8 mtu 1300");
+	network_shell("ip link set up8 mtu 1300");
 	now.uplinks[1].mtu_bytes = 1300;
 	fixture_links(&now);
 	fixture_expect("too large for the device", MK_HOOK_POD, &in, TO_POD,
@@ -291,7 +276,7 @@ START_TEST(test_device_mtu)
 	in = frame_make("udp 10.244.1.2:40000 > 203.0.113.10:443", &may_be_cut);
 	if (!family_leaves_out(IPV4_ONLY("IPv6 always behaves as with DF")))
 		fixture_expect("too large, and may be cut", MK_HOOK_POD, &in, TO_UPLINK, NULL);
-	in_shell("ip link set up8 mtu 1500");
+	network_shell("ip link set up8 mtu 1500");
 }
 END_TEST
 
