@@ -69,6 +69,7 @@ export_all()
 }
 
 # Lists what pods ask, as `CLUSTER POD ADDRESS:PORT`. DENIED_WORK gets no answer: an export opens one port only.
+# It has pods of its own, c of node1 and d of node2: TCP repeats their SYNs, and repeated() counts the others' only.
 # A pod that starts in a cluster asks LATE[CLUSTER]: the API server may be away then.
 declare -A LATE
 work()
@@ -79,8 +80,8 @@ work()
 	EXTERNAL="west b $(with_port "$(import_of west host)" 80)"
 	WORK=("west a $(with_port "$(import_of west east)" 80)" "west a $(with_port "${east##* }" 8080)"
 		"west b $(with_port "$(import_of west hub)" 80)" "east a $(with_port "$(import_of east west)" 80)" "hub a $(with_port "$(import_of hub east)" 80)")
-	DENIED_WORK=("west a $(with_port "${east##* }" 9090)" "west a $(with_port "$host" 9192)" "west b $(with_port "$(seen west hub)" 9090)"
-		"east b $(with_port "${west##* }" 9090)" "hub a $(with_port "${east%% *}" 9090)")
+	DENIED_WORK=("west c $(with_port "${east##* }" 9090)" "west c $(with_port "$host" 9192)" "west d $(with_port "$(seen west hub)" 9090)"
+		"east d $(with_port "${west##* }" 9090)" "hub c $(with_port "${east%% *}" 9090)")
 }
 
 # begin load|denied ROW...: a process for each pod, with all that it asks
@@ -100,9 +101,18 @@ begin()
 	done
 }
 
+denied_pods_up()
+{
+	of west lab pod node1 c
+	of west lab pod node2 d
+	of east lab pod node2 d
+	of hub lab pod node1 c
+} >/dev/null
+
 chaos_lab_up()
 {
 	labs_up
+	denied_pods_up
 	of east serve a a-more --tcp 9090 --udp 9090
 	of east serve b b-more --tcp 9090 --udp 9090
 	of west serve b b-more --tcp 9090 --udp 9090
