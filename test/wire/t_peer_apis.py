@@ -514,7 +514,20 @@ def inbox_is_denied():
     copies(west, "web")
     west.done("DELETE", PEERS + "/east")
     has("nothing", west, PUBLISHED % (HERE, "services"), [])
-    client.logs("if namespace monokube-inbox-west still exists there, delete it")
+    client.logs("takes the token of this cluster no longer, as after `monokube peer leave`; if namespace monokube-inbox-west still exists there, delete it")
+    client.alive()
+
+
+def inbox_without_answer():
+    """the peer's API server is away while the inbox has to go: the log says so, and what to do"""
+    east, west = peer_server(), Server()
+    add_secret(west, secret_of(east))
+    add_peer(west, "east", podCidr="240.0.0.0/16", secretName="peer-east", publishTo=True)
+    client = leads(start(west))
+    lies(east)
+    east.faults({"status": 500, "times": 1000, "body": {"message": "busy"}, "match": {"method": "DELETE"}})
+    west.done("DELETE", PEERS + "/east")
+    client.logs("has not confirmed it within ten seconds; if namespace monokube-inbox-west still exists there, delete it")
     client.alive()
 
 
@@ -542,5 +555,5 @@ def both_ways():
 
 
 if __name__ == "__main__":
-    sys.exit(run([remapped, events_of_a_peer, inbox_is_read, inbox_is_written, inbox_is_denied, both_ways, hub_is_read, come_and_go, by_hand, taken_over, token, lost_secret, certificate, away_and_back, in_turn, without_resources,
+    sys.exit(run([remapped, events_of_a_peer, inbox_is_read, inbox_is_written, inbox_is_denied, inbox_without_answer, both_ways, hub_is_read, come_and_go, by_hand, taken_over, token, lost_secret, certificate, away_and_back, in_turn, without_resources,
                   next_leader, hostile]))

@@ -6,7 +6,7 @@
 #include "agent/leader/leader_internal.h"
 #include "base/log.h"
 
-#define LEAVE_MS      10000 /* to empty an inbox */
+#define LEAVE_MS      10000 /* ten seconds to empty an inbox */
 #define LEAVE_LOOK_MS 100
 
 static const enum mk_lead_kind own_kinds[MK_PEER_API_KINDS] = {
@@ -97,6 +97,14 @@ void leader_inbox_stay(struct leader_term *term, const char *name)
 			left(term, peer);
 }
 
+/* The token may have ended before the last object went. */
+static const char *lack_of_answer(const struct leader_peer *peer)
+{
+	if (mk_peer_api_state(peer->api).reason == MK_PEER_API_UNAUTHORIZED)
+		return "its API server takes the token of this cluster no longer, as after `monokube peer leave`";
+	return "its API server has not confirmed it within ten seconds";
+}
+
 void leader_inbox_look(struct mk_leader *leader)
 {
 	struct leader_term *term = leader->term;
@@ -108,9 +116,9 @@ void leader_inbox_look(struct mk_leader *leader)
 			left(term, peer);
 		} else if (leader_now_ms() >= peer->leave_until_ms) {
 			mk_log_warn(
-				"peer %s: its API server did not confirm within %d s that the inbox of this cluster is empty: if namespace " MK_INBOX_PREFIX
+				"peer %s: nothing says that the inbox of this cluster is empty there: %s; if namespace " MK_INBOX_PREFIX
 				"%s still exists there, delete it",
-				peer->name, LEAVE_MS / 1000, leader->config->cluster_name);
+				peer->name, lack_of_answer(peer), leader->config->cluster_name);
 			left(term, peer);
 		}
 	}

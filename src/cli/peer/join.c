@@ -512,7 +512,8 @@ static int leave_one(struct joining *joining, struct side *side)
 	return 0;
 }
 
-/* A cluster that writes into an inbox comes first: it may still delete what lies there. */
+/* A cluster that writes into an inbox comes first: it may still delete what lies there. The inbox
+ * goes before the token, so the agent there sees that it is empty. */
 static int leave(struct joining *joining)
 {
 	size_t first = joining->hub == joining->sides;
@@ -521,8 +522,8 @@ static int leave(struct joining *joining)
 	for (size_t i = 0; ret == 0 && i < 2; i++) {
 		struct side *side = &joining->sides[(first + i) % 2];
 
-		ret = leave_one(joining, side);
-		ret = ret ?: leave_inbox(joining, side);
+		ret = leave_inbox(joining, side);
+		ret = ret ?: leave_one(joining, side);
 	}
 	return ret;
 }
