@@ -108,6 +108,14 @@ static void on_peers_changed(void *ctx)
 	mk_leader_peers_changed(agent->process.leader);
 }
 
+static void on_published_gone(void *ctx, const struct mk_published_cluster *cluster,
+			      const struct mk_published_node *node)
+{
+	struct mk_agent *agent = ctx;
+
+	mk_node_clusters_gone(&agent->clusters, cluster, node);
+}
+
 static void on_export_changed(void *ctx, const char *namespace_, const char *name)
 {
 	struct mk_agent *agent = ctx;
@@ -253,6 +261,7 @@ static int start_model(struct mk_agent *agent, struct mk_error *err)
 		.chain_changed = on_chain_changed,
 		.function_pod_changed = on_function_pod_changed,
 		.peers_changed = on_peers_changed,
+		.published_gone = on_published_gone,
 		.export_changed = on_export_changed,
 		.externals_changed = on_externals_changed,
 		.ctx = agent,

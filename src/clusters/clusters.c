@@ -13,6 +13,19 @@
 
 #define CRC32C_POLYNOMIAL 0x82f63b78U
 
+struct mk_ip mk_clusters_seen(const struct mk_cidr *home, const struct mk_cidr *view,
+			      const struct mk_ip *home_ip)
+{
+	struct mk_cidr net = mk_cidr_network(view);
+	struct mk_ip mask_ip = mk_cidr_mask(home);
+	struct mk_addr addr = mk_ip_to_addr(home_ip), mask = mk_ip_to_addr(&mask_ip);
+	struct mk_addr view_addr = mk_ip_to_addr(&net.ip);
+
+	for (size_t i = 0; i < sizeof(addr.word) / sizeof(addr.word[0]); i++)
+		addr.word[i] = (addr.word[i] & ~mask.word[i]) | view_addr.word[i];
+	return mk_ip_of_family(&addr, home_ip->family);
+}
+
 uint32_t mk_cluster_number(const char *name)
 {
 	uint32_t crc = ~0U;

@@ -30,6 +30,7 @@ struct mk_clusters_node {
 	struct mk_ip address; /* the carrier's, of the underlay's family; AF_UNSPEC: none */
 	uint16_t port; /* UDP, of its overlay; 0: as this cluster's */
 	struct mk_wg_public wireguard; /* with a port of 0 it has none */
+	bool is_gone; /* its PublishedNode is; what others have in common with it is theirs */
 };
 
 /* How packets get to a peer that is reached by a hub. Whichever it is, both the hub's nodes and its
@@ -189,6 +190,10 @@ struct mk_clusters_rows {
 	struct mk_clusters_state *states; /* one per peer */
 	size_t state_count;
 };
+
+/* Return @home_ip, an address of the range @home, as the view @view shows it. */
+struct mk_ip mk_clusters_seen(const struct mk_cidr *home, const struct mk_cidr *view,
+			      const struct mk_ip *home_ip);
 
 /* Compute all rows of one family. The caller releases @rows, also after an error. */
 mk_must_check int mk_clusters_compile(const struct mk_clusters_own *own,

@@ -66,6 +66,12 @@ static int compare_key_claims(const void *left, const void *right)
 	return order ?: (a->place > b->place) - (a->place < b->place);
 }
 
+/* Of two nodes with one address, key or number, the one whose object is gone comes last. */
+static size_t place_of(const struct mk_clusters_node *node, size_t place)
+{
+	return node->is_gone ? SIZE_MAX / 2 + place : place;
+}
+
 struct nodes {
 	struct clusters_work *work;
 	struct clusters_peer **order; /* those with a number, and NULL */
@@ -181,7 +187,7 @@ static int choose(struct nodes *nodes, struct clusters_peer *at, size_t *place)
 	}
 	for (size_t i = 0; i < at->node_count; i++, ++*place) {
 		const struct mk_clusters_node *node = at->hops[i].node;
-		const char *lack = lack_of(nodes, at, node, *place);
+		const char *lack = lack_of(nodes, at, node, place_of(node, *place));
 
 		if (!lack) {
 			at->hops[at->state->nodes_used++] =
@@ -227,6 +233,7 @@ static void order(struct clusters_work *work, struct clusters_peer **all)
 static void claim(struct nodes *nodes, const struct clusters_peer *at,
 		  const struct mk_clusters_node *node, size_t place)
 {
+	place = place_of(node, place);
 	nodes->claims[nodes->claim_count++] = (struct claim){ node->address, place, at };
 	if (at->peer->encrypts && node->wireguard.port)
 		nodes->keys[nodes->key_count++] = (struct key_claim){ node->wireguard.key, place };
@@ -301,7 +308,8 @@ static int compare_pod_cidrs(const void *left, const void *right)
 	const struct mk_clusters_node *a = ((const struct clusters_hop *)left)->node;
 	const struct mk_clusters_node *b = ((const struct clusters_hop *)right)->node;
 
-	return mk_cidr_compare(&a->pod_cidr, &b->pod_cidr) ?: strcmp(a->name, b->name);
+	return mk_cidr_compare(&a->pod_cidr, &b->pod_cidr)
+		       ?: a->is_gone - b->is_gone ?: strcmp(a->name, b->name);
 }
 
 /* Number the nodes by their pod CIDRs. If two have one number, the first one gets it. */
@@ -365,15 +373,11 @@ static struct mk_clusters_target target_of(const struct clusters_work *work,
 					   const struct clusters_peer *at,
 					   const struct clusters_hop *hop)
 {
-	struct mk_ip mask_ip = mk_cidr_mask(&at->home), ip = mk_cidr_nth(&hop->node->pod_cidr, 1);
-	struct mk_addr addr = mk_ip_to_addr(&ip), mask = mk_ip_to_addr(&mask_ip);
-	struct mk_addr view = mk_ip_to_addr(&at->view.ip);
+	struct mk_ip ip = mk_cidr_nth(&hop->node->pod_cidr, 1);
 
-	for (size_t i = 0; i < sizeof(addr.word) / sizeof(addr.word[0]); i++)
-		addr.word[i] = (addr.word[i] & ~mask.word[i]) | view.word[i];
 	return (struct mk_clusters_target){ .peer = (size_t)(at->peer - work->input),
 					    .node = hop->node->name,
-					    .ip = mk_ip_of_family(&addr, ip.family),
+					    .ip = mk_clusters_seen(&at->home, &at->view, &ip),
 					    .is_direct = hop->is_direct,
 					    .is_live = hop->is_live,
 					    .keeps = hop->keeps };

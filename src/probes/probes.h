@@ -105,7 +105,7 @@ bool mk_probes_keeps(const struct mk_probes *probes, const struct mk_ip *ip);
 /* Is the node live? Of a peer with @tries: is it reached without the hub? */
 bool mk_probes_is_live(const struct mk_probes *probes, const struct mk_ip *ip);
 
-/* Has the node lost its last MK_PROBES_BAD probes? */
+/* Has the node lost its last MK_PROBES_BAD probes? False if it gets none. */
 bool mk_probes_is_silent(const struct mk_probes *probes, const struct mk_ip *ip);
 
 struct mk_probes_state {

@@ -3,7 +3,7 @@
 """report.py FAULTS LOAD... - the table of a run. FAULTS: lines `TIME ALL REPAIRED NAME`: seconds until
 new connections worked by all ways, `-` if they did not in time, and until the agent said that it had put back
 what was missing, `-` if that is not its business. Exit status 1 if something did not work, a repair took
-longer than REPAIR_SECONDS, a connection broke (but see HOST_ANSWERS, MOVES_EXTERNAL), an agent's death lost a
+longer than REPAIR_SECONDS, a connection broke (but see HOST_ANSWERS), an agent's death lost a
 datagram, or something was answered that policies or functions deny (but see UNGUARDED). Flows of files
 *.chained pass functions and have a line of their own: after no fault may one break, or an answer pass. A LOAD
 also has lines `function PASSED DENIED`, packets of a function. A scenario without such files has no chains."""
@@ -18,10 +18,6 @@ REPAIR_SECONDS = 5
 HOST_ANSWERS = ("map ", "uplink's ")
 # Until the repair, no program sees the pod's packets.
 UNGUARDED = ("pod's ",)
-# One node of a cluster has the sessions of a flow to an external address (files *.external). A node that the
-# sender, or its hub, does not know for a moment loses its flows, and gets them again later.
-MOVES_EXTERNAL = ("published node", "copies of a peer")
-MOVES_SECONDS = 15
 
 
 def read(path):
@@ -43,16 +39,10 @@ def chained(count):
     return line, wrong or not all(count[what] for what in ("flows", "exchanges", "denied", "through", "refused"))
 
 
-def moves(path, when, faults):
-    """May a flow of this file have moved to another node at this time?"""
-    return path.endswith(".external") and any(
-        name.startswith(MOVES_EXTERNAL) and began <= when <= began + MOVES_SECONDS for began, _, _, name in faults)
-
-
 def main():
     faults = sorted((float(f[0]), f[1], f[2], " ".join(f[3:])) for f in read(sys.argv[1]))
     rows, total = {}, {"flows": 0, "exchanges": 0, "datagrams": 0, "denied": 0}
-    fresh = lambda: {"times": 0, "all": [], "repaired": [], "broken": 0, "lost": 0, "passed": 0, "moved": 0}
+    fresh = lambda: {"times": 0, "all": [], "repaired": [], "broken": 0, "lost": 0, "passed": 0}
     for _, works, repaired, name in faults:
         row = rows.setdefault(name, fresh())
         row["times"] += 1
@@ -72,7 +62,6 @@ def main():
             past = [name for when, _, _, name in faults if when <= float(words[1])]
             row = rows[past[-1]] if past else before
             row[words[0]] += 1
-            row["moved"] += words[0] == "broken" and moves(path, float(words[1]), faults)
             if words[0] != "lost":
                 print(f"{' '.join([words[0], *words[2:]])}, after: {past[-1] if past else 'no fault'}")
     print(f"{'fault':38} {'times':>5} {'connections held':>17} {'datagrams lost':>15} {'denied passed':>14} {'repaired after s':>17} {'all works after s':>18}")
@@ -84,7 +73,7 @@ def main():
         held = f"{all_flows - row['broken']} of {all_flows}"
         print(f"{name:38} {row['times']:5} {held:>17} {row['lost']:15} {row['passed']:14} {spread(row['repaired']):>17} {text:>18}")
         late = any(seconds > REPAIR_SECONDS for seconds in row["repaired"])
-        broke = row["broken"] > row["moved"] and not name.startswith(HOST_ANSWERS)
+        broke = row["broken"] and not name.startswith(HOST_ANSWERS)
         bad |= bool(missed or late or broke or (row["lost"] and name.startswith("agent killed")))
         bad |= row["passed"] > 0 and not name.startswith(UNGUARDED)
     if any(before[what] for what in ("broken", "lost", "passed")):

@@ -714,6 +714,33 @@ START_TEST(test_left_out)
 }
 END_TEST
 
+/* A node whose object is gone counts, but gives way to others: their address, key and number. */
+START_TEST(test_gone_nodes)
+{
+	add_peer("east", 9, "240.0.0.0/16")->encrypts = true;
+	add_key(add_node("10.244.1.0/24", "192.168.2.11"), 1);
+	add_key(add_node("10.244.2.0/24", "192.168.2.12"), 2);
+	add_key(add_node("10.244.3.0/24", "192.168.2.13"), 3);
+	add_key(add_node("10.244.4.0/24", "192.168.2.14"), 4);
+	nodes[0].is_gone = nodes[1].is_gone = true;
+	compile();
+	check_reason(0, NULL);
+	check_targets("east 240.0.1.1, east 240.0.2.1, east 240.0.3.1, east 240.0.4.1");
+	nodes[2].address = nodes[0].address;
+	compile();
+	check_reason(0, "node 'n00000' is left out: it has the address of another node");
+	nodes[2].address = ip_of("192.168.2.13");
+	add_key(&nodes[2], 1);
+	compile();
+	check_reason(0, "node 'n00000' is left out: it has the WireGuard key of another node");
+	add_key(&nodes[2], 3);
+	nodes[2].pod_cidr = nodes[0].pod_cidr;
+	compile();
+	ck_assert_uint_eq(rows.nodes[0].hop & 0xff, 1);
+	ck_assert(mk_ip_equal(&rows.fdb[0].remote, &nodes[2].address));
+}
+END_TEST
+
 START_TEST(test_too_many_nodes)
 {
 	add_peer("east", 9, "240.0.0.0/16");
@@ -1308,6 +1335,7 @@ UNIT_SUITE("clusters")
 	tcase_add_test(tcase, test_too_many_numbers);
 	tcase_add_test(tcase, test_stable_hops);
 	tcase_add_test(tcase, test_left_out);
+	tcase_add_test(tcase, test_gone_nodes);
 	tcase_add_test(tcase, test_too_many_nodes);
 	tcase = unit_case(suite, "conflicts", setup, teardown);
 	tcase_add_test(tcase, test_same_number);

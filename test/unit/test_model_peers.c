@@ -43,6 +43,16 @@ static void hear_peers(void *ctx)
 	hear("%speers", *heard ? " " : "");
 }
 
+static void hear_gone(void *ctx, const struct mk_published_cluster *cluster,
+		      const struct mk_published_node *node)
+{
+	(void)ctx;
+	if (cluster)
+		hear("cluster %s number %u, ", cluster->name, cluster->number);
+	if (node)
+		hear("node %s port %u, ", node->node, node->carrier->port);
+}
+
 static void setup(void)
 {
 	model = mk_model_new();
@@ -425,6 +435,22 @@ START_TEST(test_changes)
 }
 END_TEST
 
+/* Who keeps what is gone hears its content, before the others hear of the change. */
+START_TEST(test_gone)
+{
+	mk_model_set_listener(model,
+			      &(struct mk_model_listener){ .published_gone = hear_gone,
+							   .peers_changed = hear_peers });
+	apply_good_text(model, NODE(ADDRESSES ", 'port': 1"));
+	apply_good_text(model, CLUSTER("'number': 3, " HOME));
+	heard[0] = '\0';
+	mk_model_delete(model, MK_KIND_PUBLISHED_NODE, "monokube-published", "east.n1");
+	mk_model_delete(model, MK_KIND_PUBLISHED_NODE, "monokube-peers", "east.n1");
+	mk_model_delete(model, MK_KIND_PUBLISHED_CLUSTER, "monokube-peers", "east");
+	ck_assert_str_eq(heard, "node n1 port 1,  peerscluster east number 3,  peers");
+}
+END_TEST
+
 #define AGED(created, spec, status)                                                        \
 	"{'apiVersion': 'networking.monokube.io/v1alpha1', 'kind': 'ClusterPeer', "        \
 	"'metadata': {'name': 'east', 'creationTimestamp': '" created "'}, 'spec': {" spec \
@@ -483,6 +509,7 @@ UNIT_SUITE("peers in the model")
 	tcase_add_loop_test(tcase, test_good, 0, (int)MK_ARRAY_SIZE(good));
 	tcase_add_loop_test(tcase, test_bad, 0, (int)MK_ARRAY_SIZE(bad));
 	tcase_add_test(tcase, test_changes);
+	tcase_add_test(tcase, test_gone);
 	tcase_add_test(tcase, test_what_a_hub_shows);
 	tcase_add_loop_test(tcase, test_lost_status, 0, (int)MK_ARRAY_SIZE(lost));
 }

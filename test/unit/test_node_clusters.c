@@ -85,6 +85,12 @@ static void changed(void *ctx)
 	mk_node_clusters_changed(ctx);
 }
 
+static void published_gone(void *ctx, const struct mk_published_cluster *cluster,
+			   const struct mk_published_node *of)
+{
+	mk_node_clusters_gone(ctx, cluster, of);
+}
+
 static void service_changed(void *ctx, const char *namespace_, const char *name)
 {
 	mk_node_clusters_service_changed(ctx, namespace_, name);
@@ -116,6 +122,7 @@ static void on_timer(uv_timer_t *timer)
 static void start_agent(void)
 {
 	static const struct mk_model_listener listener = { .peers_changed = changed,
+							   .published_gone = published_gone,
 							   .service_changed = service_changed,
 							   .export_changed = export_changed,
 							   .externals_changed = externals_changed,
@@ -666,6 +673,7 @@ START_TEST(test_fdb)
 	ck_assert(!clusters.fdb_trimmed); /* an earlier agent's entries stay */
 	ck_ok(mk_node_clusters_write(&clusters, &err));
 	ck_assert(clusters.fdb_trimmed);
+	clusters.gone.keep_ns = 0;
 	ck_assert_int_eq(unlink(CLUSTER "/node2.yaml"), 0);
 	read_change();
 	ck_ok(mk_node_clusters_reconcile(&clusters, &err));
@@ -677,6 +685,15 @@ START_TEST(test_fdb)
 }
 END_TEST
 
+static void start_with_externals(void)
+{
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	write_object("peer", PEER(VIEW ", externalCidr: 240.1.0.0/20"));
+	write_object("published", PUBLISHED("9", "10.244.0.0/16', externalCidr: '247.255.0.0/20"));
+	write_object("node2", NODE2);
+	begin();
+}
+
 /* An agent that starts goes on without the node that its predecessor has left. If none answers, all
  * nodes get packets again. */
 START_TEST(test_live)
@@ -684,11 +701,7 @@ START_TEST(test_live)
 	const uint32_t externals = EAST | MK_CLUSTER_EXTERNAL;
 	unsigned int second;
 
-	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
-	write_object("peer", PEER(VIEW ", externalCidr: 240.1.0.0/20"));
-	write_object("published", PUBLISHED("9", "10.244.0.0/16', externalCidr: '247.255.0.0/20"));
-	write_object("node2", NODE2);
-	begin();
+	start_with_externals();
 	second = places_of(EAST, 4, 3);
 	ck_assert_uint_gt(second, 0);
 	stop_agent();
@@ -707,6 +720,68 @@ START_TEST(test_live)
 	read_all();
 	ck_assert_uint_eq(reconcile(), 0);
 	ck_assert_uint_eq(places_of(externals, 3, 3), MK_CLUSTER_PLACES);
+}
+END_TEST
+
+/* What is removed by hand and comes again moves no flow: it counts for a while. */
+static const struct {
+	const char *name, *file;
+} gone_rows[] = { { "a PublishedNode", "/node.yaml" },
+		  { "the PublishedCluster", "/published.yaml" } };
+
+START_TEST(test_published_goes)
+{
+	char path[128];
+
+	start_with_externals();
+	snprintf(path, sizeof(path), CLUSTER "%s", gone_rows[_i].file);
+	ck_assert_int_eq(unlink(path), 0);
+	read_change();
+	ck_assert_msg(reconcile() == 0, "%s: entries were written", gone_rows[_i].name);
+	ck_assert(places_of(EAST | MK_CLUSTER_EXTERNAL, 3, 3) > 0);
+	write_object("node", NODE);
+	write_object("published", PUBLISHED("9", "10.244.0.0/16', externalCidr: '247.255.0.0/20"));
+	read_change();
+	ck_assert_uint_eq(reconcile(), 0);
+	clusters.gone.keep_ns = 0;
+	ck_assert_int_eq(unlink(path), 0);
+	read_change();
+	ck_assert_uint_gt(reconcile(), 0);
+}
+END_TEST
+
+/* The time is over while nothing else happens: the probes of each second see it. */
+START_TEST(test_gone_for_long)
+{
+	start_with_externals();
+	ck_assert_int_eq(unlink(CLUSTER "/node.yaml"), 0);
+	read_change();
+	ck_assert_uint_eq(reconcile(), 0);
+	ck_ok(mk_node_clusters_probe(&clusters, &err));
+	ck_assert(clusters.settled);
+	clusters.gone.keep_ns = 0;
+	ck_ok(mk_node_clusters_probe(&clusters, &err));
+	ck_assert(!clusters.settled);
+	ck_assert_uint_gt(reconcile(), 0);
+	ck_assert_uint_eq(places_of(EAST, 3, 3), 0);
+}
+END_TEST
+
+/* A node that does not answer is gone with its object, before or afterwards. */
+START_TEST(test_gone_and_silent)
+{
+	start_with_externals();
+	ck_assert_int_eq(unlink(CLUSTER "/node.yaml"), 0);
+	read_change();
+	ck_assert_uint_eq(reconcile(), 0);
+	for (int i = 0; i <= MK_PROBES_BAD; i++)
+		ck_ok(mk_node_clusters_probe(&clusters, &err));
+	reconcile();
+	ck_assert_uint_eq(places_of(EAST, 3, 3), 0);
+	ck_assert_int_eq(unlink(CLUSTER "/node2.yaml"), 0);
+	read_change();
+	reconcile();
+	ck_assert_uint_eq(clusters.rows[0].carrier_count, 0);
 }
 END_TEST
 
@@ -939,6 +1014,9 @@ UNIT_SUITE("node: other clusters")
 	tcase_add_test(tcase, test_down);
 	tcase_add_test(tcase, test_paths);
 	tcase_add_test(tcase, test_live);
+	tcase_add_loop_test(tcase, test_published_goes, 0, (int)MK_ARRAY_SIZE(gone_rows));
+	tcase_add_test(tcase, test_gone_for_long);
+	tcase_add_test(tcase, test_gone_and_silent);
 	tcase_add_test(tcase, test_path_mtu);
 	tcase_add_test(tcase, test_borders);
 	tcase_add_test(tcase, test_waits_for_nodes);

@@ -428,9 +428,12 @@ START_TEST(test_nodes_come_and_go)
 	struct world world = start(1, 2);
 
 	play(&world, "xx");
+	ck_assert(!mk_probes_is_silent(world.probes, &world.nodes[0]));
 	set_east(&world, 1, 3); /* the new node has lost nothing yet, but the peer has */
 	play(&world, "x");
 	ck_assert(state_of(&world, "east").is_down);
+	ck_assert(mk_probes_is_silent(world.probes, &world.nodes[0]));
+	ck_assert(!mk_probes_is_silent(world.probes, &world.nodes[2]));
 	ck_assert_uint_eq(state_of(&world, "east").probed, 2);
 	set_east(&world, 7, 1);
 	send_round(&world);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/clusters/exports.h"
+#include "agent/clusters/gone.h"
 #include "agent/clusters/objects.h"
 #include "agent/clusters/probe.h"
 #include "agent/clusters/wireguard.h"
@@ -13,7 +14,7 @@
 
 void mk_node_clusters_init(struct mk_node_clusters *clusters, struct mk_own_node *node)
 {
-	*clusters = (struct mk_node_clusters){ .node = node };
+	*clusters = (struct mk_node_clusters){ .node = node, .gone.keep_ns = GONE_KEEP_NS };
 }
 
 static void release_rows(struct mk_node_clusters *clusters)
@@ -26,6 +27,7 @@ void mk_node_clusters_release(struct mk_node_clusters *clusters)
 {
 	release_rows(clusters);
 	exports_release(&clusters->exports);
+	gone_release(&clusters->gone);
 	if (clusters->said) {
 		free(clusters->said->state);
 		free(clusters->said->lacks);
@@ -57,6 +59,13 @@ void mk_node_clusters_service_changed(struct mk_node_clusters *clusters, const c
 {
 	if (mk_model_service_export(clusters->node->core->model, namespace_, name))
 		mk_node_clusters_export_changed(clusters);
+}
+
+static int get_objects(const struct mk_node_clusters *clusters, struct mk_clusters_objects *objects,
+		       struct mk_error *err)
+{
+	return mk_clusters_objects_get(clusters->node->core->model, &clusters->gone,
+				       clusters->node->internal_ip.family, objects, err);
 }
 
 /* ---- FDB and routes -------------------------------------------------------------------------- */
@@ -253,8 +262,7 @@ static int take_news(struct mk_node_clusters *clusters, unsigned int news, struc
 {
 	const struct mk_own_node *node = clusters->node;
 	struct mk_clusters_objects objects;
-	int ret =
-		mk_clusters_objects_get(node->core->model, node->internal_ip.family, &objects, err);
+	int ret = get_objects(clusters, &objects, err);
 
 	for (size_t i = 0; ret == 0 && news & MK_PROBES_USABLE && i < MK_FAMILIES; i++)
 		if (node->core->families[i].runs)
@@ -277,6 +285,8 @@ int mk_node_clusters_probe(struct mk_node_clusters *clusters, struct mk_error *e
 	if (!is_on(clusters) || !clusters->settled || !clusters->written)
 		return 0;
 	news = probes_turn(clusters->probes);
+	if (gone_is_over(&clusters->gone))
+		mk_node_clusters_changed(clusters);
 	if (wireguard_has_news(clusters))
 		news |= MK_PROBES_SHOWN;
 	if (news)
@@ -302,8 +312,10 @@ static int compute(struct mk_node_clusters *clusters, struct mk_error *err)
 	struct mk_own_node *node = clusters->node;
 	unsigned int plans = node->plans;
 	struct mk_clusters_objects objects;
-	int ret =
-		mk_clusters_objects_get(node->core->model, node->internal_ip.family, &objects, err);
+	int ret;
+
+	gone_trim(&clusters->gone, node->core->model, clusters->probes);
+	ret = get_objects(clusters, &objects, err);
 
 	ret = ret ?: compile(clusters, &objects, err);
 	ret = ret ?: set_probes(clusters, &objects, err);
@@ -393,13 +405,12 @@ static int write_family(struct mk_node_clusters *clusters, size_t family, struct
 /* Say what is in the tables. If the peers have changed again, the next writing says it. */
 static int say_written(struct mk_node_clusters *clusters, struct mk_error *err)
 {
-	const struct mk_own_node *node = clusters->node;
 	struct mk_clusters_objects objects;
 	int ret;
 
 	if (!is_on(clusters) || !clusters->settled)
 		return 0;
-	ret = mk_clusters_objects_get(node->core->model, node->internal_ip.family, &objects, err);
+	ret = get_objects(clusters, &objects, err);
 	if (ret == 0)
 		say(clusters, &objects);
 	mk_clusters_objects_release(&objects);
@@ -507,13 +518,12 @@ static int measure(const struct mk_node_clusters *clusters,
 int mk_node_clusters_measure(const struct mk_node_clusters *clusters, struct mk_metrics *metrics,
 			     struct mk_error *err)
 {
-	const struct mk_own_node *node = clusters->node;
 	struct mk_clusters_objects objects;
 	int ret;
 
 	if (!is_on(clusters) || !clusters->settled)
 		return 0;
-	ret = mk_clusters_objects_get(node->core->model, node->internal_ip.family, &objects, err);
+	ret = get_objects(clusters, &objects, err);
 	ret = ret ?: measure(clusters, &objects, metrics, err);
 	mk_clusters_objects_release(&objects);
 	return ret;

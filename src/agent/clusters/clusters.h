@@ -27,6 +27,15 @@ struct clusters_exports {
 	char *said[MK_FAMILIES]; /* as last logged; NULL: nothing */
 };
 
+struct clusters_gone_object;
+
+/* What peers have published and what has vanished. For a while it counts as if it was there, so a
+ * resource that is removed by hand and comes back moves no flow. */
+struct mk_clusters_gone {
+	struct clusters_gone_object *objects; /* a hash table */
+	uint64_t keep_ns;
+};
+
 struct mk_node_clusters {
 	struct mk_own_node *node;
 	struct mk_clusters_rows rows[MK_FAMILIES]; /* as last computed */
@@ -45,10 +54,11 @@ struct mk_node_clusters {
 	struct clusters_probes *probes; /* NULL: none are sent */
 	unsigned int shown; /* how often what probes show has changed */
 	struct clusters_exports exports;
+	struct mk_clusters_gone gone;
 };
 
 /* All ClusterPeers, by name, with their nodes, as input of src/clusters. Texts belong to the
- * model. */
+ * model, or to what is gone. */
 struct mk_clusters_objects {
 	const struct mk_cluster_peer **of;
 	struct mk_clusters_peer *peers[MK_FAMILIES]; /* in the order of @of */
@@ -58,8 +68,10 @@ struct mk_clusters_objects {
 	size_t border_count;
 };
 
-/* @underlay: the family of the nodes' addresses. objects_release() in any case. */
-mk_must_check int mk_clusters_objects_get(const struct mk_model *model, sa_family_t underlay,
+/* @gone: counts, too; NULL: nothing else does. @underlay: the family of the nodes' addresses.
+ * objects_release() in any case. */
+mk_must_check int mk_clusters_objects_get(const struct mk_model *model,
+					  const struct mk_clusters_gone *gone, sa_family_t underlay,
 					  struct mk_clusters_objects *objects,
 					  struct mk_error *err);
 void mk_clusters_objects_release(struct mk_clusters_objects *objects);
@@ -69,6 +81,10 @@ void mk_node_clusters_release(struct mk_node_clusters *clusters);
 
 /* A ClusterPeer, or an object that one has published, changed. */
 void mk_node_clusters_changed(struct mk_node_clusters *clusters);
+/* A PublishedCluster or a PublishedNode has vanished; the other one is NULL. */
+void mk_node_clusters_gone(struct mk_node_clusters *clusters,
+			   const struct mk_published_cluster *cluster,
+			   const struct mk_published_node *node);
 
 /* A ServiceExport changed, or the Service of this name or its endpoints. */
 void mk_node_clusters_service_changed(struct mk_node_clusters *clusters, const char *namespace_,

@@ -4,15 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/clusters/gone.h"
 #include "agent/clusters/probe.h"
 #include "agent/clusters/wireguard.h"
 #include "base/cleanup.h"
 
 /* ---- from the model -------------------------------------------------------------------------- */
 
+struct listed_node {
+	const struct mk_published_node *of;
+	bool is_gone;
+};
+
 struct lists {
+	const struct mk_model *model;
+	const struct mk_clusters_gone *gone; /* NULL: nothing is */
 	const struct mk_cluster_peer **peers;
-	const struct mk_published_node **nodes;
+	struct listed_node *nodes;
 	size_t peer_count, node_count;
 };
 
@@ -27,7 +35,14 @@ static void add_node(void *ctx, const struct mk_published_node *node)
 {
 	struct lists *lists = ctx;
 
-	lists->nodes[lists->node_count++] = node;
+	lists->nodes[lists->node_count++] = (struct listed_node){ .of = node };
+}
+
+static void add_gone_node(void *ctx, const struct mk_published_node *node)
+{
+	struct lists *lists = ctx;
+
+	lists->nodes[lists->node_count++] = (struct listed_node){ node, true };
 }
 
 static int compare_peers(const void *left, const void *right)
@@ -37,42 +52,65 @@ static int compare_peers(const void *left, const void *right)
 	return strcmp((*a)->name, (*b)->name);
 }
 
+static int compare_names(const struct listed_node *a, const struct listed_node *b)
+{
+	return strcmp(a->of->cluster, b->of->cluster) ?: strcmp(a->of->node, b->of->node);
+}
+
 static int compare_nodes(const void *left, const void *right)
 {
-	const struct mk_published_node *const *a = left, *const *b = right;
+	const struct listed_node *a = left, *b = right;
 
-	return strcmp((*a)->cluster, (*b)->cluster) ?: strcmp((*a)->node, (*b)->node);
+	return compare_names(a, b) ?: a->is_gone - b->is_gone;
+}
+
+/* A node that is there again is not gone. */
+static void drop_doubles(struct lists *lists)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < lists->node_count; i++)
+		if (!kept || compare_names(&lists->nodes[kept - 1], &lists->nodes[i]) != 0)
+			lists->nodes[kept++] = lists->nodes[i];
+	lists->node_count = kept;
 }
 
 /* The caller frees both lists, also after an error. */
-static int list_all(const struct mk_model *model, struct lists *lists, struct mk_error *err)
+static int list_all(struct lists *lists, struct mk_error *err)
 {
+	const struct mk_model *model = lists->model;
+
 	lists->peers = calloc(mk_model_count(model, MK_KIND_CLUSTER_PEER) + 1,
 			      sizeof(const struct mk_cluster_peer *));
-	lists->nodes = calloc(mk_model_count(model, MK_KIND_PUBLISHED_NODE) + 1,
-			      sizeof(const struct mk_published_node *));
+	lists->nodes =
+		calloc(mk_model_count(model, MK_KIND_PUBLISHED_NODE) + gone_count(lists->gone) + 1,
+		       sizeof(*lists->nodes));
 	if (!lists->peers || !lists->nodes)
 		return mk_error_errno(err, ENOMEM, "cannot list other clusters");
 	mk_model_each_cluster_peer(model, add_peer, lists);
 	mk_model_each_published_node(model, add_node, lists);
+	gone_each_node(lists->gone, add_gone_node, lists);
 	qsort(lists->peers, lists->peer_count, sizeof(const struct mk_cluster_peer *),
 	      compare_peers);
-	qsort(lists->nodes, lists->node_count, sizeof(const struct mk_published_node *),
-	      compare_nodes);
+	qsort(lists->nodes, lists->node_count, sizeof(*lists->nodes), compare_nodes);
+	drop_doubles(lists);
 	return 0;
 }
 
 /* ---- one family ------------------------------------------------------------------------------ */
 
-static struct mk_clusters_node convert_node(const struct mk_published_node *node, size_t family,
+static struct mk_clusters_node convert_node(const struct listed_node *listed, size_t family,
 					    sa_family_t underlay)
 {
+	const struct mk_published_node *node = listed->of;
+
 	return (struct mk_clusters_node){
 		.name = node->node,
 		.pod_cidr = node->pod_cidrs[family],
 		.address = node->carrier->addresses[mk_family_index(underlay)],
 		.port = node->carrier->port,
 		.wireguard = node->carrier->wireguard,
+		.is_gone = listed->is_gone,
 	};
 }
 
@@ -88,13 +126,18 @@ static const struct mk_cluster_peer *hub_of(const struct lists *lists,
 	return found ? *found : NULL;
 }
 
+static const struct mk_published_cluster *published_of(const struct lists *lists,
+						       const struct mk_cluster_peer *peer)
+{
+	return mk_model_published_cluster(lists->model, peer->name)
+		       ?: gone_cluster(lists->gone, peer->name);
+}
+
 /* Do nodes of @peer that its hub has shown count? */
-static bool lets_hub_name_nodes(const struct mk_model *model, const struct lists *lists,
-				const struct mk_cluster_peer *peer)
+static bool lets_hub_name_nodes(const struct lists *lists, const struct mk_cluster_peer *peer)
 {
 	const struct mk_cluster_peer *hub = hub_of(lists, peer);
-	const struct mk_published_cluster *published =
-		mk_model_published_cluster(model, peer->name);
+	const struct mk_published_cluster *published = published_of(lists, peer);
 
 	return hub && hub->introduces_direct && published && published->relayed_by &&
 	       mk_published_counts(published->relayed_by, peer);
@@ -117,11 +160,10 @@ static enum mk_clusters_path path_of(const struct lists *lists, const struct mk_
 	return MK_CLUSTERS_PATH_HUB;
 }
 
-static struct mk_clusters_peer convert_peer(const struct mk_model *model, const struct lists *lists,
+static struct mk_clusters_peer convert_peer(const struct lists *lists,
 					    const struct mk_cluster_peer *peer, size_t family)
 {
-	const struct mk_published_cluster *published =
-		mk_model_published_cluster(model, peer->name);
+	const struct mk_published_cluster *published = published_of(lists, peer);
 	struct mk_clusters_peer converted = {
 		.name = peer->name,
 		.created_unix_s = peer->created_unix_s,
@@ -153,32 +195,32 @@ static struct mk_clusters_peer convert_peer(const struct mk_model *model, const 
 }
 
 /* Give each peer its part of the nodes. Both lists are sorted by cluster. */
-static void share_nodes(const struct mk_model *model, const struct lists *lists,
-			struct mk_clusters_objects *objects, size_t family, sa_family_t underlay)
+static void share_nodes(const struct lists *lists, struct mk_clusters_objects *objects,
+			size_t family, sa_family_t underlay)
 {
 	size_t next = 0, used = 0;
 
 	for (size_t i = 0; i < objects->count; i++) {
 		struct mk_clusters_peer *peer = &objects->peers[family][i];
-		bool with_shown = lets_hub_name_nodes(model, lists, lists->peers[i]);
+		bool with_shown = lets_hub_name_nodes(lists, lists->peers[i]);
 
 		while (next < lists->node_count &&
-		       strcmp(lists->nodes[next]->cluster, peer->name) < 0)
+		       strcmp(lists->nodes[next].of->cluster, peer->name) < 0)
 			next++;
 		peer->nodes = &objects->nodes[family][used];
 		for (; next < lists->node_count &&
-		       strcmp(lists->nodes[next]->cluster, peer->name) == 0;
+		       strcmp(lists->nodes[next].of->cluster, peer->name) == 0;
 		     next++) {
-			if (lists->nodes[next]->is_relayed && !with_shown)
+			if (lists->nodes[next].of->is_relayed && !with_shown)
 				continue;
 			objects->nodes[family][used++] =
-				convert_node(lists->nodes[next], family, underlay);
+				convert_node(&lists->nodes[next], family, underlay);
 			peer->node_count++;
 		}
 	}
 }
 
-static int convert(const struct mk_model *model, const struct lists *lists, sa_family_t underlay,
+static int convert(const struct lists *lists, sa_family_t underlay,
 		   struct mk_clusters_objects *objects, size_t family)
 {
 	objects->peers[family] = calloc(lists->peer_count + 1, sizeof(*objects->peers[family]));
@@ -186,8 +228,8 @@ static int convert(const struct mk_model *model, const struct lists *lists, sa_f
 	if (!objects->peers[family] || !objects->nodes[family])
 		return -ENOMEM;
 	for (size_t i = 0; i < lists->peer_count; i++)
-		objects->peers[family][i] = convert_peer(model, lists, lists->peers[i], family);
-	share_nodes(model, lists, objects, family, underlay);
+		objects->peers[family][i] = convert_peer(lists, lists->peers[i], family);
+	share_nodes(lists, objects, family, underlay);
 	return 0;
 }
 
@@ -215,19 +257,20 @@ static int name_borders(const struct mk_model *model, struct mk_clusters_objects
 	return 0;
 }
 
-int mk_clusters_objects_get(const struct mk_model *model, sa_family_t underlay,
-			    struct mk_clusters_objects *objects, struct mk_error *err)
+int mk_clusters_objects_get(const struct mk_model *model, const struct mk_clusters_gone *gone,
+			    sa_family_t underlay, struct mk_clusters_objects *objects,
+			    struct mk_error *err)
 {
-	struct lists lists = { 0 };
+	struct lists lists = { .model = model, .gone = gone };
 	int ret;
 
 	*objects = (struct mk_clusters_objects){ 0 };
-	ret = list_all(model, &lists, err);
+	ret = list_all(&lists, err);
 	objects->count = lists.peer_count;
 	objects->node_count = lists.node_count;
 	ret = ret ?: name_borders(model, objects, err);
 	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++)
-		if (convert(model, &lists, underlay, objects, i) < 0)
+		if (convert(&lists, underlay, objects, i) < 0)
 			ret = mk_error_errno(err, ENOMEM, "cannot list other clusters");
 	objects->of = lists.peers;
 	free(lists.nodes);

@@ -89,7 +89,7 @@ static int list_peers(const struct mk_leader *leader, struct peers *peers, struc
 {
 	const struct mk_config *config = leader->config;
 	sa_family_t underlay = config->underlay_family ?: config->cluster.primary;
-	int ret = mk_clusters_objects_get(leader->model, underlay, &peers->objects, err);
+	int ret = mk_clusters_objects_get(leader->model, NULL, underlay, &peers->objects, err);
 
 	if (ret < 0)
 		return ret;

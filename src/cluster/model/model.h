@@ -167,6 +167,10 @@ struct mk_model_listener {
 	void (*function_pod_changed)(void *ctx, const char *namespace_, const char *name);
 	/* One of the objects of peer.h appeared, changed or vanished. */
 	void (*peers_changed)(void *ctx);
+	/* Called before peers_changed(): one of these in MK_PEERS_NAMESPACE vanished, the other one
+	 * is NULL. Its content is valid until this returns. */
+	void (*published_gone)(void *ctx, const struct mk_published_cluster *cluster,
+			       const struct mk_published_node *node);
 	/* A ServiceExport appeared, changed or vanished. For a ServiceImport service_changed() is
 	 * called. */
 	void (*export_changed)(void *ctx, const char *namespace_, const char *name);

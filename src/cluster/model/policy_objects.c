@@ -174,6 +174,19 @@ static void tell(const struct mk_model *model, enum mk_kind kind, const struct p
 		to->externals_changed(to->ctx);
 }
 
+static void tell_gone(const struct mk_model *model, enum mk_kind kind,
+		      const struct policy_entry *entry)
+{
+	const struct mk_model_listener *to = &model->listener;
+
+	if (!to->published_gone || strcmp(entry->key, MK_PEERS_NAMESPACE) != 0)
+		return;
+	if (kind == MK_KIND_PUBLISHED_CLUSTER)
+		to->published_gone(to->ctx, &entry->object.published_cluster, NULL);
+	else if (kind == MK_KIND_PUBLISHED_NODE)
+		to->published_gone(to->ctx, NULL, &entry->object.published_node);
+}
+
 /* ---- function pods --------------------------------------------------------------------------- */
 
 /* A Pod with the label of a function is also in a list of its own, because there are few. */
@@ -300,6 +313,7 @@ void model_delete_policy_object(struct mk_model *model, enum mk_kind kind, const
 	if (!entry)
 		return;
 	mk_index_remove(&model->policy_objects[kind], &entry->link);
+	tell_gone(model, kind, entry);
 	tell(model, kind, entry, &entry->object);
 	if (kind == MK_KIND_POD)
 		drop_function(model, entry);

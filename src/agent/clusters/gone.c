@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/clusters/gone.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "agent/clusters/probe.h"
+#include "base/log.h"
+#include "base/time.h"
+
+struct clusters_gone_object {
+	UT_hash_handle hh;
+	uint64_t since_ns;
+	bool has_peer, is_silent, is_said;
+	const char *of; /* the peer */
+	struct mk_published_cluster cluster; /* without a name: it is a node */
+	struct mk_cidr external_cidrs[MK_FAMILIES];
+	struct mk_published_node node;
+	struct mk_published_carrier carrier;
+	char texts[]; /* name of the cluster, then of the node or the hub */
+};
+typedef struct clusters_gone_object object;
+
+/* ---- to keep --------------------------------------------------------------------------------- */
+
+static void drop(struct mk_clusters_gone *gone, object *at)
+{
+	HASH_DEL(gone->objects, at);
+	free(at);
+}
+
+/* The key of a cluster is its name, that of a node both names, each with its last byte. */
+static object *find(const struct mk_clusters_gone *gone, const char *key, size_t bytes)
+{
+	object *found;
+
+	HASH_FIND(hh, gone->objects, key, bytes, found);
+	return found;
+}
+
+/* NULL: there is no memory, and the object counts no longer. */
+static object *add(struct mk_clusters_gone *gone, const char *cluster, const char *more,
+		   bool is_node)
+{
+	size_t first = strlen(cluster) + 1, second = strlen(more) + 1;
+	object *at = calloc(1, sizeof(*at) + first + second), *former;
+
+	if (!at)
+		return NULL;
+	memcpy(at->texts, cluster, first);
+	memcpy(at->texts + first, more, second);
+	at->of = at->texts;
+	at->since_ns = mk_time_monotonic_ns();
+	former = find(gone, at->texts, first + (is_node ? second : 0));
+	if (former)
+		drop(gone, former);
+	HASH_ADD_KEYPTR(hh, gone->objects, at->texts, first + (is_node ? second : 0), at);
+	return at;
+}
+
+static void keep_cluster(struct mk_clusters_gone *gone, const struct mk_published_cluster *cluster)
+{
+	object *at = add(gone, cluster->name, cluster->relayed_by ?: "", false);
+
+	if (!at)
+		return;
+	at->cluster = *cluster;
+	at->cluster.name = at->of;
+	if (cluster->relayed_by)
+		at->cluster.relayed_by = at->of + strlen(at->of) + 1;
+	if (!cluster->external_cidrs)
+		return;
+	memcpy(at->external_cidrs, cluster->external_cidrs, sizeof(at->external_cidrs));
+	at->cluster.external_cidrs = at->external_cidrs;
+}
+
+static void keep_node(struct mk_clusters_gone *gone, const struct mk_published_node *node)
+{
+	object *at = add(gone, node->cluster, node->node, true);
+
+	if (!at)
+		return;
+	at->node = *node;
+	at->carrier = *node->carrier;
+	at->node.carrier = &at->carrier;
+	at->node.cluster = at->of;
+	at->node.node = at->of + strlen(at->of) + 1;
+}
+
+void mk_node_clusters_gone(struct mk_node_clusters *clusters,
+			   const struct mk_published_cluster *cluster,
+			   const struct mk_published_node *node)
+{
+	if (cluster)
+		keep_cluster(&clusters->gone, cluster);
+	if (node)
+		keep_node(&clusters->gone, node);
+}
+
+/* ---- to read --------------------------------------------------------------------------------- */
+
+size_t gone_count(const struct mk_clusters_gone *gone)
+{
+	return gone ? HASH_COUNT(gone->objects) : 0;
+}
+
+void gone_each_node(const struct mk_clusters_gone *gone,
+		    void (*visit)(void *ctx, const struct mk_published_node *node), void *ctx)
+{
+	for (const object *at = gone ? gone->objects : NULL; at; at = at->hh.next)
+		if (at->node.node)
+			visit(ctx, &at->node);
+}
+
+const struct mk_published_cluster *gone_cluster(const struct mk_clusters_gone *gone,
+						const char *name)
+{
+	const object *found = gone ? find(gone, name, strlen(name) + 1) : NULL;
+
+	return found ? &found->cluster : NULL;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+struct trimming {
+	struct mk_clusters_gone *gone;
+	const struct mk_model *model;
+	const struct clusters_probes *probes; /* NULL: none are sent */
+};
+
+/* Has the node lost the last probes to its virtual pod address, in either family? */
+static bool is_silent(const struct trimming *trimming, const struct mk_cluster_peer *peer,
+		      const struct mk_published_node *node)
+{
+	const struct mk_published_cluster *published =
+		mk_model_published_cluster(trimming->model, peer->name)
+			?: gone_cluster(trimming->gone, peer->name);
+
+	for (size_t i = 0; trimming->probes && published && i < MK_FAMILIES; i++) {
+		const struct mk_cidr *home = &published->pod_cidrs[i], *of = &node->pod_cidrs[i];
+		const struct mk_cidr *view = peer->same_view ? home : &peer->views[i];
+		struct mk_ip ip;
+
+		if (home->ip.family == AF_UNSPEC || view->ip.family == AF_UNSPEC ||
+		    of->ip.family == AF_UNSPEC)
+			continue;
+		ip = mk_cidr_nth(of, 1);
+		ip = mk_clusters_seen(home, view, &ip);
+		if (mk_probes_is_silent(trimming->probes->state, &ip))
+			return true;
+	}
+	return false;
+}
+
+static void look_at(void *ctx, const struct mk_cluster_peer *peer)
+{
+	const struct trimming *trimming = ctx;
+
+	for (object *at = trimming->gone->objects; at; at = at->hh.next) {
+		if (strcmp(at->of, peer->name) != 0)
+			continue;
+		at->has_peer = true;
+		at->is_silent = at->node.node && is_silent(trimming, peer, &at->node);
+	}
+}
+
+static void say(struct mk_clusters_gone *gone)
+{
+	const object *first = NULL;
+	size_t count = 0;
+
+	for (object *at = gone->objects; at; at = at->hh.next) {
+		if (at->is_said)
+			continue;
+		first = first ?: at;
+		count++;
+		at->is_said = true;
+	}
+	if (first)
+		mk_log_info(
+			"peer %s: %s '%s' is gone, %zu others are: they count for %llu s more, as far as their nodes answer probes",
+			first->of, first->node.node ? "PublishedNode of" : "PublishedCluster",
+			first->node.node ?: first->of, count - 1,
+			(unsigned long long)(gone->keep_ns / MK_NS_PER_S));
+}
+
+static bool is_over(const struct mk_clusters_gone *gone, const object *at)
+{
+	return mk_time_since_ns(mk_time_monotonic_ns(), at->since_ns) >= gone->keep_ns;
+}
+
+void gone_trim(struct mk_clusters_gone *gone, const struct mk_model *model,
+	       const struct clusters_probes *probes)
+{
+	struct trimming trimming = { gone, model, probes };
+	object *at, *next;
+
+	if (!gone->objects)
+		return;
+	for (at = gone->objects; at; at = at->hh.next)
+		at->has_peer = false;
+	mk_model_each_cluster_peer(model, look_at, &trimming);
+	HASH_ITER(hh, gone->objects, at, next)
+		if (!at->has_peer || at->is_silent || is_over(gone, at))
+			drop(gone, at);
+	say(gone);
+}
+
+bool gone_is_over(const struct mk_clusters_gone *gone)
+{
+	for (const object *at = gone->objects; at; at = at->hh.next)
+		if (is_over(gone, at))
+			return true;
+	return false;
+}
+
+void gone_release(struct mk_clusters_gone *gone)
+{
+	object *at, *next;
+
+	HASH_ITER(hh, gone->objects, at, next)
+		drop(gone, at);
+}

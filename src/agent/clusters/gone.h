@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/agent/clusters/gone.h - what peers have published and what has vanished; private to this
+ * folder. Whoever removed it, the leader may write it again. A node that answers no probes, and
+ * what no ClusterPeer names, is dropped at once. */
+#ifndef MK_AGENT_CLUSTERS_GONE_H
+#define MK_AGENT_CLUSTERS_GONE_H
+
+#include "agent/clusters/clusters.h"
+#include "base/time.h"
+
+/* Longer than it takes until another agent leads. */
+#define GONE_KEEP_NS (30 * MK_NS_PER_S)
+
+size_t gone_count(const struct mk_clusters_gone *gone);
+void gone_each_node(const struct mk_clusters_gone *gone,
+		    void (*visit)(void *ctx, const struct mk_published_node *node), void *ctx);
+/* NULL: there is none. */
+const struct mk_published_cluster *gone_cluster(const struct mk_clusters_gone *gone,
+						const char *name);
+/* Drop what counts no longer, and log what has just gone. */
+void gone_trim(struct mk_clusters_gone *gone, const struct mk_model *model,
+	       const struct clusters_probes *probes);
+/* Is there something to drop because of its time? */
+bool gone_is_over(const struct mk_clusters_gone *gone);
+void gone_release(struct mk_clusters_gone *gone);
+
+#endif
