@@ -78,6 +78,19 @@ static int take_number(struct clusters_work *work, struct clusters_peer *at)
 	return 0;
 }
 
+static int say_unpublished(const struct mk_clusters_peer *peer, char **reason)
+{
+	if (peer->via)
+		return clusters_say(
+			reason,
+			"no PublishedCluster '%s' by hub '%s': a ClusterPeer that the hub introduced goes after a minute; for another one, apply what `monokube peer publish` prints in that cluster",
+			peer->name, peer->via);
+	return clusters_say(
+		reason,
+		"no PublishedCluster '%s': apply what `monokube peer publish` prints in that cluster",
+		peer->name);
+}
+
 static int identify(struct clusters_work *work, struct clusters_peer *at)
 {
 	const struct mk_clusters_peer *peer = at->peer;
@@ -88,21 +101,15 @@ static int identify(struct clusters_work *work, struct clusters_peer *at)
 			reason,
 			"'%s' is the name of this cluster (clusterName): each cluster needs a name of its own",
 			peer->name);
-	if (!peer->is_published && peer->via)
-		return clusters_say(
-			reason,
-			"no PublishedCluster '%s' by hub '%s': a ClusterPeer that the hub introduced goes after a minute; for another one, apply what `monokube peer publish` prints in that cluster",
-			peer->name, peer->via);
 	if (!peer->is_published)
-		return clusters_say(
-			reason,
-			"no PublishedCluster '%s': apply what `monokube peer publish` prints in that cluster",
-			peer->name);
+		return say_unpublished(peer, reason);
 	if (!peer->speaks_wire)
 		return clusters_say(
 			reason,
 			"its wireVersions lack %d, the only one of this version: upgrade the older of the two clusters",
 			MK_CLUSTER_WIRE);
+	if (peer->is_gone && say_unpublished(peer, &at->note) < 0)
+		return -ENOMEM;
 	return take_number(work, at);
 }
 
@@ -428,7 +435,7 @@ static int judge(const struct clusters_work *work, struct clusters_peer *at)
 		return clusters_say(&at->state->reason,
 				    "no node of '%s' is known, by which it is reached",
 				    at->peer->via);
-	if (carrier == at)
+	if (carrier == at || at->peer->is_gone)
 		at->state->reason = mk_steal_ptr(at->note);
 	return 0;
 }

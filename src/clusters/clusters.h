@@ -47,6 +47,7 @@ struct mk_clusters_peer {
 	int64_t created_unix_s; /* of two peers with one number, view or address the older one wins,
 				 * then the first by name; 0: unknown, as if it were the oldest */
 	bool is_published; /* there is a PublishedCluster of it; false: the next members say nothing */
+	bool is_gone; /* .. it is not there any more, but still counts */
 	bool speaks_wire; /* its wireVersions have MK_CLUSTER_WIRE */
 	uint32_t number; /* as published; 0: mk_cluster_number() */
 	struct mk_cidr home; /* its published pod range; AF_UNSPEC: nothing of this family */

@@ -66,7 +66,7 @@ static int compare_key_claims(const void *left, const void *right)
 	return order ?: (a->place > b->place) - (a->place < b->place);
 }
 
-/* Of two nodes with one address, key or number, the one whose object is gone comes last. */
+/* If two nodes have one address, key or number, a node whose object is gone comes last. */
 static size_t place_of(const struct mk_clusters_node *node, size_t place)
 {
 	return node->is_gone ? SIZE_MAX / 2 + place : place;

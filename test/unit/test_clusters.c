@@ -208,6 +208,16 @@ START_TEST(test_not_published)
 	check_reason(1, "its wireVersions lack 1");
 	check_reason(2, "'west' is the name of this cluster (clusterName)");
 	check_rows("");
+	clusters_teardown();
+	clusters_setup();
+	add_peer("east", 9, "240.0.0.0/16")->is_gone = true;
+	add_node("10.244.1.0/24", "192.168.2.11");
+	add_peer("far", 10, "240.1.0.0/16")->via = "east";
+	fx.peers[1].is_gone = true;
+	compile();
+	check_reason(0, "no PublishedCluster 'east': apply what");
+	check_reason(1, "no PublishedCluster 'far' by hub 'east'");
+	ck_assert(fx.rows.states[0].has_view && fx.rows.states[1].has_view);
 }
 END_TEST
 

@@ -435,12 +435,11 @@ START_TEST(test_changes)
 }
 END_TEST
 
-/* Who keeps what is gone hears its content, before the others hear of the change. */
+/* published_gone gets the content of the vanished object, before peers_changed is called. */
 START_TEST(test_gone)
 {
-	mk_model_set_listener(model,
-			      &(struct mk_model_listener){ .published_gone = hear_gone,
-							   .peers_changed = hear_peers });
+	mk_model_set_listener(model, &(struct mk_model_listener){ .published_gone = hear_gone,
+								  .peers_changed = hear_peers });
 	apply_good_text(model, NODE(ADDRESSES ", 'port': 1"));
 	apply_good_text(model, CLUSTER("'number': 3, " HOME));
 	heard[0] = '\0';

@@ -725,9 +725,9 @@ END_TEST
 
 /* What is removed by hand and comes again moves no flow: it counts for a while. */
 static const struct {
-	const char *name, *file;
-} gone_rows[] = { { "a PublishedNode", "/node.yaml" },
-		  { "the PublishedCluster", "/published.yaml" } };
+	const char *name, *file, *reason;
+} gone_rows[] = { { "a PublishedNode", "/node.yaml", "" },
+		  { "the PublishedCluster", "/published.yaml", "no PublishedCluster 'east'" } };
 
 START_TEST(test_published_goes)
 {
@@ -738,6 +738,8 @@ START_TEST(test_published_goes)
 	ck_assert_int_eq(unlink(path), 0);
 	read_change();
 	ck_assert_msg(reconcile() == 0, "%s: entries were written", gone_rows[_i].name);
+	ck_assert_ptr_nonnull(
+		strstr(clusters.rows[0].states[0].reason ?: "", gone_rows[_i].reason));
 	ck_assert(places_of(EAST | MK_CLUSTER_EXTERNAL, 3, 3) > 0);
 	write_object("node", NODE);
 	write_object("published", PUBLISHED("9", "10.244.0.0/16', externalCidr: '247.255.0.0/20"));

@@ -29,8 +29,8 @@ struct clusters_exports {
 
 struct clusters_gone_object;
 
-/* What peers have published and what has vanished. For a while it counts as if it was there, so a
- * resource that is removed by hand and comes back moves no flow. */
+/* Published objects that have vanished. They count for a while longer, so a resource that is
+ * removed by hand and comes back moves no flow. */
 struct mk_clusters_gone {
 	struct clusters_gone_object *objects; /* a hash table */
 	uint64_t keep_ns;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/clusters/gone.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -168,6 +169,7 @@ static void look_at(void *ctx, const struct mk_cluster_peer *peer)
 static void say(struct mk_clusters_gone *gone)
 {
 	const object *first = NULL;
+	char others[48] = "";
 	size_t count = 0;
 
 	for (object *at = gone->objects; at; at = at->hh.next) {
@@ -177,12 +179,15 @@ static void say(struct mk_clusters_gone *gone)
 		count++;
 		at->is_said = true;
 	}
-	if (first)
-		mk_log_info(
-			"peer %s: %s '%s' is gone, %zu others are: they count for %llu s more, as far as their nodes answer probes",
-			first->of, first->node.node ? "PublishedNode of" : "PublishedCluster",
-			first->node.node ?: first->of, count - 1,
-			(unsigned long long)(gone->keep_ns / MK_NS_PER_S));
+	if (!first)
+		return;
+	if (count > 1)
+		snprintf(others, sizeof(others), ", and %zu more objects are", count - 1);
+	mk_log_info(
+		"peer %s: its %s '%s' is gone%s: vanished objects count for %llu s more, nodes only while they answer probes",
+		first->of, first->node.node ? "PublishedNode of node" : "PublishedCluster",
+		first->node.node ?: first->of, others,
+		(unsigned long long)(gone->keep_ns / MK_NS_PER_S));
 }
 
 static bool is_over(const struct mk_clusters_gone *gone, const object *at)

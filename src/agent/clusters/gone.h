@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/agent/clusters/gone.h - what peers have published and what has vanished; private to this
- * folder. Whoever removed it, the leader may write it again. A node that answers no probes, and
- * what no ClusterPeer names, is dropped at once. */
+/* src/agent/clusters/gone.h - published objects that have vanished; private to this folder. The
+ * leader may write them again. A node that answers no probes is dropped at once, and so is an
+ * object without a ClusterPeer. */
 #ifndef MK_AGENT_CLUSTERS_GONE_H
 #define MK_AGENT_CLUSTERS_GONE_H
 

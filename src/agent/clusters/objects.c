@@ -184,6 +184,7 @@ static struct mk_clusters_peer convert_peer(const struct lists *lists,
 	if (!published || !mk_published_counts(published->relayed_by, peer))
 		return converted;
 	converted.is_published = true;
+	converted.is_gone = !mk_model_published_cluster(lists->model, peer->name);
 	converted.speaks_wire = published->speaks_wire;
 	converted.number = published->number;
 	converted.home = published->pod_cidrs[family];
