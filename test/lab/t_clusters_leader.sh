@@ -177,6 +177,20 @@ reachable()
 		'.status | (.conditions[] | select(.type == "Reachable")) as $is | "\(.reachableNodes) \($is.status) \($is.reason) \(.rttMicros > 0)"')"
 }
 
+# No packet passes between the nodes: the status says so, and an Event. Then all is as before.
+is_reachable() { expect_eq "Reachable of east in west" "$1" "$(get west "$GROUP/clusterpeers/east" '.status.conditions[] | select(.type == "Reachable") | "\(.status) \(.reason)"')"; }
+reachable_events() { expect_match "Events of east" NoAnswer "$(get west /api/v1/events '[.items[] | select(.involvedObject.name == "east").reason] | join(" ")')"; }
+no_answer()
+{
+	is_reachable "True Reachable"
+	sever site1 site2
+	wait_for 30 is_reachable "False NoAnswer"
+	wait_for 20 reachable_events
+	mend
+	wait_for 40 is_reachable "True Reachable"
+	reachable west east
+}
+
 # path_is PATH: status.path of east in west
 path_is() { expect_eq "path" "$1" "$(get west "$GROUP/clusterpeers/east" .status.path)"; }
 
@@ -328,6 +342,7 @@ check "a leader is killed: another one imports the next change" leader_is_killed
 check "all agents are killed and start again: the import stays" all_are_killed
 check "the export ends, and with it the imports" export_ends
 check "each cluster reads the other one's API server: they import a Service from each other, and nothing is carried" each_reads_the_other
+check "no node answers: condition Reachable and an Event say so, until they answer again" no_answer
 check "status.path: border nodes carry packets while a node has the label" paths
 check "encryption without WireGuard: the condition, the peers and check say so, and no packet leaves" no_wireguard
 finish
