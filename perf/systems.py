@@ -158,6 +158,15 @@ class LimitVeth(Limit):
     measures = {"pod-pod-near", "pod-service-near", "host-service-near"}
 
 
+def redirect(system, short, device, section):
+    """Let a program of redirect.bpf.c take the packets that arrive at the device."""
+    if not REDIRECT.exists():
+        sys.exit(f"{REDIRECT} does not exist: run `make {REDIRECT.relative_to(ROOT)}`")
+    run("tc", "-n", system.name(short), "qdisc", "add", "dev", device, "clsact")
+    run("tc", "-n", system.name(short), "filter", "add", "dev", device, "ingress", "bpf", "direct-action", "object-file",
+        REDIRECT, "section", section)
+
+
 class LimitRedirect(Limit):
     """The way of pods' packets with any forwarder: through a third namespace, where a program
     redirects them."""
@@ -168,17 +177,13 @@ class LimitRedirect(Limit):
     host_ifindexes = {"a": 100, "b": 101}  # redirect.bpf.c
 
     def wire(self):
-        if not REDIRECT.exists():
-            sys.exit(f"{REDIRECT} does not exist: run `make {REDIRECT.relative_to(ROOT)}`")
         self.add("host")
         for end, ifindex in self.host_ifindexes.items():
             self.ip("host", "link", "add", "name", end, "index", ifindex, "type", "veth", "peer", "name", "eth0", "netns",
                     self.name(end))
             self.ip(end, "link", "set", "eth0", "mtu", self.mtu)
             self.ip("host", "link", "set", "dev", end, "mtu", self.mtu, "up")
-            run("tc", "-n", self.name("host"), "qdisc", "add", "dev", end, "clsact")
-            run("tc", "-n", self.name("host"), "filter", "add", "dev", end, "ingress", "bpf", "direct-action", "object-file",
-                REDIRECT, "section", "tc")
+            redirect(self, "host", end, "tc/into_pod")
         self.addresses_up()
 
 
@@ -193,6 +198,30 @@ class LimitDirect(Limit):
 
     def wire(self):
         underlay_up(self, {end: self.at(f"10.1.1.{number}") for number, end in enumerate("ab", 1)})
+
+
+class LimitDirectPods(Limit):
+    """The way of pods' packets with any forwarder: from a veth pair to the underlay, by a program
+    that only redirects them."""
+
+    kind = "direct-pods"
+    measures = FAR
+    pod, wire_end = 100, 101  # redirect.bpf.c
+
+    def wire(self):
+        hosts = {"a": "ha", "b": "hb"}
+        for host in hosts.values():
+            self.add(host)
+        underlay_up(self, {host: self.at(f"10.1.2.{number}") for number, host in enumerate(hosts.values(), 1)},
+                    self.wire_end)
+        for end, host in hosts.items():
+            self.ip(host, "link", "add", "name", "pod", "index", self.pod, "type", "veth", "peer", "name", "eth0", "netns",
+                    self.name(end))
+            self.ip(host, "link", "set", "pod", "up")
+            self.ip(host, "link", "set", "eth0", "promisc", "on")
+            redirect(self, host, "pod", "tc/to_wire")
+            redirect(self, host, "eth0", "tc/into_pod")
+        self.addresses_up()
 
 
 class LimitVxlan(Limit):
@@ -211,15 +240,16 @@ class LimitVxlan(Limit):
             self.ip(end, "link", "set", "vx0", "up")
 
 
-def underlay_up(system, addresses):
+def underlay_up(system, addresses, ifindex=None):
     """Make a switch with a cable to each namespace, as in the lab."""
     system.add("underlay")
     system.sysctl("underlay", **{"net__bridge__bridge-nf-call-iptables": 0, "net__bridge__bridge-nf-call-ip6tables": 0})
     system.ip("underlay", "link", "add", "br0", "type", "bridge")
     system.ip("underlay", "link", "set", "br0", "up")
     for short, address in addresses.items():
-        run("ip", "link", "add", "eth0", "netns", system.name(short), "type", "veth", "peer", "name", short,
-            "netns", system.name("underlay"))
+        index = ("index", ifindex) if ifindex else ()
+        run("ip", "link", "add", "name", "eth0", *index, "netns", system.name(short), "type", "veth", "peer", "name",
+            short, "netns", system.name("underlay"))
         system.ip("underlay", "link", "set", "dev", short, "master", "br0", "up")
         system.address_add(short, f"{address}/{64 if system.family == 6 else 24}", "eth0")
         system.ip(short, "link", "set", "eth0", "up")
@@ -510,6 +540,7 @@ def all_systems(prefix, family=4):
         "limit-redirect": LimitRedirect(f"{prefix}e", family),
         "limit-vxlan": LimitVxlan(f"{prefix}x", family),
         "limit-direct": LimitDirect(f"{prefix}u", family),
+        "limit-direct-pods": LimitDirectPods(f"{prefix}w", family),
         "monokube": Monokube(f"{prefix}m", family),
         "routed-nftables": RoutedNftables(f"{prefix}n", family),
         "routed-iptables": RoutedIptables(f"{prefix}i", family),
