@@ -131,12 +131,17 @@ blocked_overlay()
 	wait_for 30 mk check
 }
 
-# The kernel will take no more advertisements, so the route will expire.
-advertised_route()
+# The kernel will take no more advertisements, so the route will expire. The agent repairs the setting, maybe before
+# check reads it.
+route_expires()
 {
 	on node1 sysctl -qw net.ipv6.conf.eth0.forwarding=1 net.ipv6.conf.eth0.accept_ra=1
-	on node1 ip -6 route add default via fd00:99::200 dev eth0 proto ra metric 2000
 	expect_line settings '^WRONG .*eth0 has its default route from router advertisements, and forwards with accept_ra 1'
+}
+advertised_route()
+{
+	on node1 ip -6 route add default via fd00:99::200 dev eth0 proto ra metric 2000
+	wait_for 20 route_expires
 	on node1 sysctl -qw net.ipv6.conf.eth0.accept_ra=2
 	expect_line settings '^ok '
 }
