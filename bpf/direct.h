@@ -16,6 +16,13 @@ static __always_inline struct mk_link_node *link_node_of(const __u8 *vtep_mac)
 	return bpf_map_lookup_elem(&link_nodes, &key);
 }
 
+/* Would the receiver know that a direct packet from @addr is this node's (direct_find())? A packet
+ * of another cluster or of a network behind this host must come by the overlay. */
+static __always_inline int is_known_source(const struct mk_addr *addr)
+{
+	return is_pod_range(addr) || is_vtep_range(addr) || is_addr(addr, mk_node_addr());
+}
+
 /* Return the verdict that sends the packet to @node. The next hop is given, so neither a look-up in
  * the host's routes nor a lost route can lead it elsewhere. */
 static __always_inline int direct_send(const struct mk_link_node *node)

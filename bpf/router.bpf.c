@@ -112,7 +112,8 @@ static __always_inline int to_loopback(struct __sk_buff *skb, struct chain_ctx *
 static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      const struct packet *pkt, const struct mk_route *route)
 {
-	const struct mk_link_node *node = route->is_direct ? link_node_of(route->vtep_mac) : NULL;
+	int is_direct = route->is_direct && is_known_source(&pkt->tuple.saddr);
+	const struct mk_link_node *node = is_direct ? link_node_of(route->vtep_mac) : NULL;
 	const struct mk_link_set *links = links_now();
 	__u32 mtu_bytes;
 	struct frame frame;

@@ -168,6 +168,26 @@ START_TEST(test_sent)
 }
 END_TEST
 
+/* The receiver knows this node's pods, overlay and own addresses. It would take other sources, such
+ * as another cluster's, for hosts outside. */
+static const struct {
+	const char *name, *flow;
+	enum where where;
+} sources[] = {
+	{ "the host, by its overlay address", "udp 10.18.0.1:4 > 10.244.2.7:53", TO_UPLINK },
+	{ ".. by its own address", "udp 192.168.99.11:4 > 10.244.2.7:53", TO_UPLINK },
+	{ ".. by another one", "udp 192.168.77.11:4 > 10.244.2.7:53", TO_OVERLAY },
+};
+
+START_TEST(test_sources)
+{
+	struct frame in = frame_make(sources[_i].flow, NULL);
+
+	nodes(true);
+	fixture_expect(sources[_i].name, MK_HOOK_HOST, &in, sources[_i].where, sources[_i].flow);
+}
+END_TEST
+
 /* A node whose link is not known (any more) gets packets by VXLAN. */
 START_TEST(test_sent_without_link)
 {
@@ -438,6 +458,7 @@ BPF_SUITE("direct")
 	TCase *tcase = direct_case(suite, "direct", setup);
 
 	tcase_add_loop_test(tcase, test_sent, 0, ROWS(sent));
+	tcase_add_loop_test(tcase, test_sources, 0, ROWS(sources));
 	tcase_add_test(tcase, test_sent_without_link);
 	tcase_add_loop_test(tcase, test_came, 0, ROWS(came));
 	tcase_add_loop_test(tcase, test_came_to_direct, 0, ROWS(came));
