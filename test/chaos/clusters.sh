@@ -178,6 +178,7 @@ faults()
 		API server away|api_goes
 		API server away, agent killed|api_and_agent_go
 		path changes|path_changes
+		border label moves|border_moves
 		published node removed|published_goes
 		copies of a peer removed|copies_go
 		status lost|status_goes
@@ -240,6 +241,33 @@ path_changes()
 	all_new_work
 }
 
+# The label of west's border node. Both nodes have it until the other clusters know the next one, or until none has
+# it. East's stays away: flows to its external address end with the node that has their session.
+BORDER=
+carries() { expect_eq "border node of west $1" "$2" "$(of west on "$1" "$MK_BIN" peers -o json | jq -r '.[0].border // ""')"; }
+label() { of west lab kubectl patch node "$1" --type merge -p '{"metadata":{"labels":{"networking.monokube.io/border":'"$2"'}}}'; }
+knows() { get "$1" "$GROUP/namespaces/monokube-peers/publishednodes" '.items[].metadata.name' | grep -Fx "west.$2"; }
+other_node() { if [[ $1 == node1 ]]; then echo node2; else echo node1; fi; }
+border_moves()
+{
+	local from=$BORDER to=node$((RANDOM % 2 + 1)) node
+	[[ ! $from ]] || to=$(other_node "$from")
+	label "$to" '"true"' || return 1
+	for node in east hub; do
+		wait_for "$BOUND" knows "$node" "$to" || return 1
+	done
+	[[ ! $from ]] || label "$from" null || return 1
+	if [[ $from && $((RANDOM % 2)) == 0 ]]; then
+		label "$to" null || return 1
+		to=
+	fi
+	BORDER=$to
+	for node in node1 node2; do
+		wait_for "$BOUND" carries $node "${to/#$node/}" || return 1
+	done
+	all_new_work
+}
+
 # With ROUTE=Direct, nothing passes until the filter goes: each branch counts the other as down.
 paths_filtered()
 {
@@ -261,10 +289,11 @@ hub_is_cut_off()
 	mend && all_new_work && ((status == 0))
 }
 
-# Delete a PublishedNode. The agent publishes it again.
+# Delete a PublishedNode. The agent publishes it again. Only border nodes are published, if there are some.
 published_goes()
 {
 	local kind=publishednode name=$CLUSTER.$NODE
+	[[ $CLUSTER != west || ! $BORDER ]] || name=west.$BORDER
 	here lab kubectl -n monokube-published delete "$kind" "$name" && wait_for "$BOUND" is_there "$kind" "$name" && all_new_work
 }
 is_there() { get "$CLUSTER" "$GROUP/namespaces/monokube-published/$1s/$2" .spec | grep -q '[a-z]'; }
