@@ -557,6 +557,19 @@ looked_after_without_api()
 	wait_for 15 logged "$start" 'program was missing .*program=nat_uplink'
 }
 
+# The cluster got a second family, this Node has no range of it. The node goes on with the first one.
+says_family() { says_event "the Node object 'node1' has no IPv6 pod CIDR" | grep AddressFamilyMissing; }
+lacks_a_family()
+{
+	lab agent stop node1
+	MK_AGENT_FLAGS="--cluster-cidr 10.244.0.0/16,fd00:10:244::/48 --vtep-cidr 10.18.0.0/16,fd4d:4b00:12::/64" lab agent start node1
+	wait_for 20 says_family
+	traffic_flows
+	lab agent stop node1
+	lab agent start node1
+	traffic_flows
+}
+
 # Its pods keep addresses that lead nowhere: this is reported not only in the log.
 node_made_again()
 {
@@ -634,5 +647,6 @@ check "it is back with other contents: the differences alone are written" other_
 check "a restart changes no table" restart_writes_nothing
 check "an agent that starts without API server serves what is pinned, and looks after sessions and hooks" started_without_api
 check "half a list: nothing is programmed before EndpointSlices are there, too" half_a_list
+check "a Node without a range of the cluster's second family: an Event names it, and traffic goes on" lacks_a_family
 check "a Node made again with another pod CIDR: an Event about its pods" node_made_again
 finish
