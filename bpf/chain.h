@@ -12,6 +12,7 @@ enum chain_flags {
 	CHAIN_REUSES = 1 << 3, /* for MK_PROG_OPEN: an earlier session of the flow is over */
 	CHAIN_NEW_SOURCE = 1 << 2, /* ... including its source */
 	CHAIN_PLAIN = 1 << 5, /* for nat and elb: the flow has no session but nat's */
+	CHAIN_MASQUERADES = 1 << 7, /* for MK_PROG_OPEN: the client does not keep its address */
 	/* the same bits as in the session's flags */
 	CHAIN_VIA_OVERLAY = MK_SESSION_VIA_OVERLAY, /* to another node by the overlay */
 	CHAIN_VIA_HOST = MK_SESSION_VIA_HOST, /* to the host's stack, which forwards this flow */

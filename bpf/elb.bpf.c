@@ -181,7 +181,7 @@ int elb(struct __sk_buff *skb)
 		return follow_session(skb, &ctx, &pkt, &hit);
 	}
 	if (watched)
-		return policy_next_own(skb, &ctx, &pkt, &hit);
+		return policy_next_own(skb, &ctx, &pkt, &hit, 0);
 	if (ctx.opens)
 		return balance_new(skb, &ctx, &pkt, &hit);
 	session_end(SERVICE_SESSIONS, &pkt, &hit);

@@ -5,6 +5,7 @@
  * opened the session. The packet then goes directly into a local pod, or to the router. */
 #include "collision.h"
 #include "chain.h"
+#include "client.h"
 #include "cluster.h"
 #include "deliver.h"
 #include "direct.h"
@@ -99,13 +100,15 @@ static __always_inline int is_others_localhost(const struct chain_ctx *ctx,
 	return ctx->hook != MK_HOOK_HOST && mk_addr_is_loopback(&pkt->tuple.daddr);
 }
 
-/* Is this a flow that another node's host has sent to a local pod, with an address of its own? Its
- * answers must go by the overlay. To the pod it seems to come from outside the cluster, so its
- * answers would otherwise leave masqueraded. */
+/* Is this a flow that another node has sent to a local pod, with an address of its own host, or of
+ * a client outside (client.h)? Its answers must go by the overlay. To the pod it seems to come from
+ * outside the cluster, so its answers would otherwise leave masqueraded. */
 static __always_inline int is_of_node(const struct packet *pkt)
 {
+	struct mk_route view;
+
 	if (is_pod_range(&pkt->tuple.saddr) || is_vtep_range(&pkt->tuple.saddr) ||
-	    !is_local_pod(&pkt->tuple.daddr) || !bpf_map_lookup_elem(&peers, &pkt->tuple.saddr))
+	    !is_local_pod(&pkt->tuple.daddr) || view_route(&pkt->tuple.saddr, &view))
 		return 0;
 	return pkt->l4 != MK_L4_OTHER && pkt->l4 != MK_L4_ECHO_REPLY &&
 	       !(pkt->tcp_flags & MK_TCP_RST);
@@ -142,10 +145,14 @@ static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *
 {
 	if (cluster_is_denied(skb, ctx, pkt))
 		return drop(skb, ctx->hook, MK_DROP_PEER_DENIED, &pkt->tuple);
+	if (ctx->hook == MK_HOOK_OVERLAY && is_sent_back(skb, pkt))
+		return chain_next(skb, ctx, pkt, MK_PROG_RETURNED);
+	if (ctx->hook == MK_HOOK_OVERLAY && is_of_this_host(pkt))
+		return send_back(skb, ctx, pkt);
 	if (is_balanced(ctx, pkt))
 		return open_next(skb, ctx, pkt, hit);
 	if (policy_watches(&pkt->tuple.saddr, &pkt->tuple.daddr))
-		return policy_next_own(skb, ctx, pkt, hit);
+		return policy_next_own(skb, ctx, pkt, hit, node_of_client(skb, ctx, pkt));
 	if (needs_session(ctx, pkt)) {
 		ctx->opens = CHAIN_OPENS_OWN;
 		return open_next(skb, ctx, pkt, hit);
@@ -185,6 +192,8 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 		return verdict;
 	if (ret < 0 || (ret == 0 && !session_find_young(skb, SERVICE_SESSIONS, pkt, &hit)))
 		return balance_new(skb, ctx, pkt, &hit);
+	if (ctx->hook == MK_HOOK_OVERLAY && is_of_other_flow(skb, pkt, hit.node))
+		return send_back(skb, ctx, pkt);
 	/* the host has just sent this packet, and nothing translates it: do not hand it back */
 	if (ctx->hook == MK_HOOK_HOST && hit.flags & MK_SESSION_VIA_HOST &&
 	    tuple_eq(&hit.to, &pkt->tuple)) {

@@ -55,9 +55,14 @@ static __always_inline int service_of_hook(const struct chain_ctx *ctx, const st
 	enum mk_scope scope = ctx->hook == MK_HOOK_UPLINK ? MK_SCOPE_EXTERNAL : MK_SCOPE_INTERNAL;
 	const struct mk_frontend *service = service_find(&pkt->tuple, scope);
 
+	int ret;
+
 	if (!service)
 		return MK_DROP_REFUSED; /* the Service has just been removed */
-	return service_request(pkt, scope, service, request);
+	ret = service_request(pkt, scope, service, request);
+	if (ctx->flags & CHAIN_MASQUERADES)
+		hide_client(request);
+	return ret;
 }
 
 /* Another cluster's packet for an external address goes to the target. The answers have to come
@@ -78,8 +83,8 @@ static __always_inline int external_request(const struct packet *pkt,
 }
 
 /* Set request->to to the tuple of the translated flow. Returns MK_GO_ON or a drop reason. */
-static __always_inline int fill_request(const struct chain_ctx *ctx, const struct packet *pkt,
-					struct session_request *request)
+static __always_inline int fill_request(struct __sk_buff *skb, const struct chain_ctx *ctx,
+					const struct packet *pkt, struct session_request *request)
 {
 	struct mk_route view;
 	int ret;
@@ -87,6 +92,7 @@ static __always_inline int fill_request(const struct chain_ctx *ctx, const struc
 	if (ctx->opens == CHAIN_OPENS_OWN) {
 		if (ctx->hook == MK_HOOK_HOST && view_route(&pkt->tuple.daddr, &view))
 			masquerade_host(pkt, request);
+		request->set_id = node_of_client(skb, ctx, pkt);
 		return MK_GO_ON;
 	}
 	if (ctx->opens == CHAIN_OPENS_EXTERNAL)
@@ -115,11 +121,61 @@ int open(struct __sk_buff *skb)
 	request = &room->request;
 	session_request_begin(request, &pkt);
 	request->reverse_flags = ctx.reverse_flags;
-	ret = fill_request(&ctx, &pkt, request);
+	ret = fill_request(skb, &ctx, &pkt, request);
 	watched = ret == MK_GO_ON && policy_watches(&pkt.tuple.saddr, &request->to.daddr);
 	if (forgotten(watched, pkt.tuple.sport))
 		return chain_next(skb, &ctx, &pkt, MK_PROG_POLICY);
 	return open_and_go(skb, &ctx, &pkt, request, ret, 0);
+}
+
+/* Let the flow of @sent, which a client's first packet @original has opened, be opened again.
+ * Returns 1, or 0 if a packet before this one has done so. The answers' entry stays until it is
+ * evicted or idle: it leads further packets that come back to the flow. */
+static __always_inline int forget_kept(const struct mk_tuple *original, const struct mk_tuple *sent)
+{
+	struct mk_session *session = bpf_map_lookup_elem(&sessions, original);
+	int is_half_open;
+
+	if (session) {
+		is_half_open = session_is_half_open(session);
+		if (!tuple_eq(&session->to, sent) || bpf_map_delete_elem(&sessions, original))
+			return 0;
+		if (is_half_open)
+			session_return_quota();
+		return 1;
+	}
+	session = bpf_map_lookup_elem(&sessions_young, original);
+	return session && tuple_eq(&session->to, sent) &&
+	       bpf_map_delete_elem(&sessions_young, original) == 0;
+}
+
+/* Another node has sent back a client's packet (client.h). It becomes the packet that the client
+ * sent, and the flow is opened again, masqueraded. */
+SEC("tc")
+int returned(struct __sk_buff *skb)
+{
+	struct mk_tuple key, original;
+	struct mk_session *session;
+	struct chain_ctx ctx;
+	struct packet pkt;
+	int ret = chain_packet(skb, &ctx, &pkt), again;
+
+	tuple_reverse(&key, &pkt.tuple);
+	session = bpf_map_lookup_elem(&sessions, &key);
+	session = session ?: bpf_map_lookup_elem(&sessions_young, &key);
+	if (ret != MK_GO_ON || !session || session->flags & MK_SESSION_FORWARD)
+		return drop(skb, ctx.hook, ret == MK_GO_ON ? MK_DROP_OVERLAY_STRAY : ret,
+			    &pkt.tuple);
+	tuple_reverse(&original, &session->to);
+	again = forget_kept(&original, &pkt.tuple);
+	ret = rewrite(skb, &pkt, &original, &ctx.flags);
+	if (ret != MK_GO_ON)
+		return drop(skb, ctx.hook, ret, &pkt.tuple);
+	ctx.hook = MK_HOOK_UPLINK;
+	ctx.opens = CHAIN_OPENS_SERVICE;
+	ctx.reverse_flags = 0;
+	ctx.flags = CHAIN_MASQUERADES;
+	return chain_next(skb, &ctx, &pkt, again ? MK_PROG_OPEN : MK_PROG_ELB);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

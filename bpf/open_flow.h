@@ -4,6 +4,7 @@
 #ifndef MK_BPF_OPEN_FLOW_H
 #define MK_BPF_OPEN_FLOW_H
 
+#include "client.h"
 #include "collision.h"
 #include "deliver.h"
 #include "reuse.h"
@@ -57,8 +58,8 @@ static __always_inline int open_flow(struct __sk_buff *skb, const struct chain_c
 }
 
 /* May a flow pass untranslated if its session could not be opened? A flow to a Service may not, nor
- * a flow that the host's stack forwards. A flow from another node may, but its answers then leave
- * masqueraded. */
+ * a flow that the host's stack forwards. A flow of another node's host may, but its answers then
+ * leave masqueraded. */
 static __always_inline int goes_without(const struct chain_ctx *ctx, const struct packet *pkt)
 {
 	if (ctx->opens != CHAIN_OPENS_OWN || ctx->hook == MK_HOOK_HOST)
@@ -84,11 +85,13 @@ static __always_inline int open_and_go(struct __sk_buff *skb, struct chain_ctx *
 	if (ret == MK_GO_ON) {
 		account_connection(skb, pkt, request->service_id);
 		ret = rewrite(skb, pkt, &request->to, &ctx->flags);
-	} else if (goes_without(ctx, pkt)) {
+	} else if (goes_without(ctx, pkt) && !request->set_id) {
 		ret = MK_GO_ON;
 	}
 	if (ret == MK_GO_ON)
 		return go_on(skb, ctx, pkt);
+	if (request->set_id && !request->service_id)
+		return send_back(skb, ctx, pkt);
 	account_drop(request->service_id, ret);
 	return service_reject(skb, ctx, pkt, ret);
 }

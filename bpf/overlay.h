@@ -47,7 +47,7 @@ static __always_inline int is_same_mac(const __u8 *mac, const __u8 *other)
 }
 
 /* May the node with @vtep_mac send from @addr? Addresses in the cluster's ranges belong to one
- * node. A node may also forward packets from other addresses, which are not checked. */
+ * node. A node may also forward packets from other addresses, for clients outside. */
 static __always_inline int is_source_of_node(const struct mk_addr *addr, const __u8 *vtep_mac)
 {
 	struct mk_route route;
@@ -59,7 +59,8 @@ static __always_inline int is_source_of_node(const struct mk_addr *addr, const _
 }
 
 /* May node @peer send @inner? The source of a frame of the other family is checked where the frame
- * is unpacked, by its MAC address (is_of_its_node()). */
+ * is unpacked, by its MAC address (is_of_its_node()). Answers to clients outside go to the MAC
+ * address that their packets have (client.h). */
 static __always_inline int may_carry(const struct carried *inner, const struct mk_peer *peer)
 {
 	const struct ethhdr eth = inner->eth; /* aligned, as ip */
@@ -69,6 +70,8 @@ static __always_inline int may_carry(const struct carried *inner, const struct m
 	if (eth.h_proto != bpf_htons(MK_ETH_P_IP))
 		return is_same_mac(eth.h_source, peer->vtep_mac);
 	tuple_from_ip(&tuple, &ip);
+	if (!is_pod_range(&tuple.saddr) && !is_vtep_range(&tuple.saddr))
+		return is_same_mac(eth.h_source, peer->vtep_mac);
 	return is_source_of_node(&tuple.saddr, peer->vtep_mac);
 }
 

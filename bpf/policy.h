@@ -145,9 +145,10 @@ static __always_inline int follow_next(struct __sk_buff *skb, struct chain_ctx *
 }
 
 /* Let program `policy` decide about a packet without session that is for no Service and for no host
- * port. Such a packet needs nothing of program `open`. */
+ * port. Such a packet needs nothing of program `open`. @node: mk_session_node() of its session. */
 static __always_inline int policy_next_own(struct __sk_buff *skb, struct chain_ctx *ctx,
-					   const struct packet *pkt, const struct session_hit *hit)
+					   const struct packet *pkt, const struct session_hit *hit,
+					   __u32 node)
 {
 	struct scratch *room = scratch_of_this_cpu();
 
@@ -155,6 +156,7 @@ static __always_inline int policy_next_own(struct __sk_buff *skb, struct chain_c
 		return drop(skb, ctx->hook, MK_DROP_POLICY_PENDING, &pkt->tuple);
 	session_request_begin(&room->request, pkt);
 	room->request.reverse_flags = ctx->reverse_flags;
+	room->request.set_id = node;
 	ctx->opens = CHAIN_OPENS_OWN;
 	if (hit->over)
 		ctx->flags |= CHAIN_REUSES;

@@ -5,6 +5,7 @@
  * Program `error` answers instead of forwarding: it turns the packet into an ICMP error about
  * itself, which is then routed. */
 #include "chain.h"
+#include "client.h"
 #include "cluster.h"
 #include "deliver.h"
 #include "direct.h"
@@ -263,6 +264,46 @@ static __always_inline int route_of_node(const struct mk_addr *addr, struct mk_r
 	return 0;
 }
 
+/* The tuple of the client's packets, for an answer or for an ICMP error about one of them. Returns
+ * 0, or -1. */
+static __always_inline int tuple_of_client(struct __sk_buff *skb, const struct packet *pkt,
+					   struct mk_tuple *key)
+{
+	struct scratch *room = scratch_of_this_cpu();
+
+	if (pkt->l4 != MK_L4_ICMP_ERROR) {
+		tuple_reverse(key, &pkt->tuple);
+		return 0;
+	}
+	if (!room || packet_inner(skb, pkt, &room->inner))
+		return -1;
+	*key = room->inner.tuple;
+	return 0;
+}
+
+/* Set *@route to the node by which the client outside came that this packet is for (client.h).
+ * Returns 0, or -1. */
+static __always_inline int route_of_client(struct __sk_buff *skb, const struct packet *pkt,
+					   struct mk_route *route)
+{
+	struct mk_session *session;
+	struct mk_tuple key;
+	__u32 node;
+
+	if (tuple_of_client(skb, pkt, &key))
+		return -1;
+	session = bpf_map_lookup_elem(&sessions, &key);
+	session = session ?: bpf_map_lookup_elem(&sessions_young, &key);
+	node = session ? mk_session_node(session) : 0;
+	if (!node)
+		return -1;
+	route->type = MK_ROUTE_OVERLAY;
+	route->vtep_mac[0] = mk_node.vtep_mac[0];
+	route->vtep_mac[1] = mk_node.vtep_mac[1];
+	__builtin_memcpy(route->vtep_mac + 2, &node, sizeof(node));
+	return 0;
+}
+
 SEC("tc")
 int router(struct __sk_buff *skb)
 {
@@ -276,7 +317,8 @@ int router(struct __sk_buff *skb)
 	if (ctx.flags & CHAIN_TO_HOST)
 		return ctx.flags & CHAIN_LOOPBACK ? to_loopback(skb, &ctx, &pkt)
 						  : to_host(skb, &ctx, &pkt);
-	if (ctx.flags & CHAIN_VIA_OVERLAY && route_of_node(&pkt.tuple.daddr, &found) == 0)
+	if (ctx.flags & CHAIN_VIA_OVERLAY && (route_of_node(&pkt.tuple.daddr, &found) == 0 ||
+					      route_of_client(skb, &pkt, &found) == 0))
 		return to_overlay(skb, &ctx, &pkt, &found);
 	if (is_local_pod(&pkt.tuple.daddr)) /* no trie look-up for local pods */
 		return to_pod(skb, &ctx, &pkt);

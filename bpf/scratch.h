@@ -16,7 +16,7 @@
 /* The session to open for a flow. */
 struct session_request {
 	struct mk_tuple to; /* the tuple of the first packet after translation */
-	__u32 set_id, service_id; /* of struct mk_frontend; 0: the flow is to no Service */
+	__u32 set_id, service_id; /* as in struct mk_session */
 	__u8 source_port; /* choose a free to.sport for to.saddr */
 	__u8 reverse_flags; /* flags of the reverse entry: VIA_HOST, LOOPBACK, VIA_OVERLAY */
 	__u8 has_quota; /* session_open() sets it: the half-open quota is not used up */

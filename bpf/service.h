@@ -4,6 +4,7 @@
 #define MK_BPF_SERVICE_H
 
 #include "chain.h"
+#include "client.h"
 #include "open.h"
 
 /* Find the frontend of @tuple. All loopback addresses are the host's; map `frontends` has entries
@@ -187,6 +188,25 @@ static __always_inline int empty_reason(const struct mk_frontend *service)
 	return service->flags & MK_FRONTEND_DROP_EMPTY ? MK_DROP_NO_LOCAL_BACKEND : MK_DROP_REFUSED;
 }
 
+/* Must @backend see the virtual pod address instead of the client's? A pod that reaches itself
+ * must: the answer has to leave the pod. */
+static __always_inline int hides_client(const struct packet *pkt, enum mk_scope scope,
+					const struct mk_frontend *service,
+					const struct mk_backend *backend)
+{
+	if (mk_addr_eq(&backend->addr, &pkt->tuple.saddr))
+		return 1;
+	if (!(service->flags & MK_FRONTEND_MASQUERADE))
+		return 0;
+	return scope != MK_SCOPE_EXTERNAL || !keeps_client(&pkt->tuple.saddr, &backend->addr);
+}
+
+static __always_inline void hide_client(struct session_request *request)
+{
+	request->to.saddr = mk_node_vpod();
+	request->source_port = 1;
+}
+
 /* Fill request->to with a backend for @pkt. Returns MK_GO_ON, or a drop reason that is to be
  * counted for request->service_id. */
 static __always_inline int service_request(const struct packet *pkt, enum mk_scope scope,
@@ -214,12 +234,8 @@ static __always_inline int service_request(const struct packet *pkt, enum mk_sco
 	request->to.daddr = backend.addr;
 	request->to.dport = backend.port;
 	request->set_id = service->set_id;
-	/* a pod that reaches itself: the answer has to leave the pod */
-	if (service->flags & MK_FRONTEND_MASQUERADE ||
-	    mk_addr_eq(&backend.addr, &pkt->tuple.saddr)) {
-		request->to.saddr = mk_node_vpod();
-		request->source_port = 1;
-	}
+	if (hides_client(pkt, scope, service, &backend))
+		hide_client(request);
 	return MK_GO_ON;
 }
 

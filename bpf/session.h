@@ -39,6 +39,7 @@ struct session_hit {
 	__u8 flags; /* enum mk_session_flags */
 	__u8 completed; /* the packet has completed its session: the client's address is real */
 	__u16 policy_seen; /* mk_session.policy_seen */
+	__u32 node; /* mk_session_node() */
 	/* From session_find_or_over(): entries of an ended session whose client port is being
 	 * reused. NULL: none, or only one direction has an entry. */
 	struct mk_session *over, *over_peer;
@@ -389,6 +390,7 @@ static __always_inline int session_read(const struct mk_session *session, struct
 	hit->to = session->to;
 	hit->flags = session->flags;
 	hit->policy_seen = session->policy_seen;
+	hit->node = mk_session_node(session);
 	asm volatile("" : : : "memory");
 	return *now_ns == *created_ns ? 0 : -1;
 }

@@ -10,6 +10,7 @@
  *	MK_PACKET_POLICIES=1	both pods are isolated, and may do everything
  *	MK_PACKET_SERVICES=N	this many other Services in the tables, each with two backends
  *	MK_PACKET_CHAINS=1	and rows of packets into a function and from it
+ *	MK_PACKET_CLIENT=MODE	clientAddress is MODE, and rows of clients outside, pod elsewhere
  *	MK_PACKET_CLUSTERS=1	there are other clusters, and rows of packets to and from them */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -61,6 +62,23 @@ static const struct packet_row {
 	  "tcp 192.168.99.11:40000 > 192.168.99.11:22", ACK },
 	{ "the host to its own NodePort", HOOK_LOOPBACK,
 	  "tcp 192.168.99.11:40000 > 192.168.99.11:30081", ACK },
+};
+
+/* A client outside, at the node that it asks, and at the pod's node. There the first node's virtual
+ * pod address is seen, or the client. */
+static const struct packet_row client_rows[][4] = {
+	{ { "outside to NodePort, pod elsewhere", MK_HOOK_UPLINK,
+	    "tcp 203.0.113.10:%u > 192.168.99.11:30083", SYN },
+	  { "  established", MK_HOOK_UPLINK, "tcp 203.0.113.10:9 > 192.168.99.11:30083", ACK },
+	  { "  at the pod's node, new flow", MK_HOOK_OVERLAY, "tcp 10.244.2.1:%u > 10.244.1.3:8080",
+	    SYN },
+	  { "  established", MK_HOOK_OVERLAY, "tcp 10.244.2.1:9 > 10.244.1.3:8080", ACK } },
+	{ { "outside to NodePort, pod elsewhere", MK_HOOK_UPLINK,
+	    "tcp 203.0.113.10:%u > 192.168.99.11:30083", SYN },
+	  { "  established", MK_HOOK_UPLINK, "tcp 203.0.113.10:9 > 192.168.99.11:30083", ACK },
+	  { "  at the pod's node, new flow", MK_HOOK_OVERLAY,
+	    "tcp 203.0.113.11:%u > 10.244.1.3:8080", SYN },
+	  { "  established", MK_HOOK_OVERLAY, "tcp 203.0.113.11:9 > 10.244.1.3:8080", ACK } },
 };
 
 /* A cluster with access, one without, and the first one to the second by this one. */
@@ -253,6 +271,23 @@ static void measure_chains(void)
 	}
 }
 
+static bool keeps_client(void)
+{
+	const char *mode = getenv("MK_PACKET_CLIENT");
+
+	return mode && strcmp(mode, "Keep") == 0;
+}
+
+static void measure_clients(void)
+{
+	const struct packet_row *row = client_rows[keeps_client()];
+
+	fixture_service("tcp 192.168.99.11:30083", MK_SCOPE_EXTERNAL,
+			MK_FRONTEND_MASQUERADE | MK_FRONTEND_MAGLEV, remote_backend, 0, 1);
+	for (int i = 0; i < ROWS(client_rows[0]); i++)
+		measure(&row[i]);
+}
+
 static void measure_cluster(int row)
 {
 	const struct frame_options options = { .tcp_flags = ACK, .payload_bytes = 64 };
@@ -437,6 +472,8 @@ START_TEST(measure_all)
 		measure(&rows[row]);
 	if (nodes)
 		measure_nodes();
+	if (getenv("MK_PACKET_CLIENT"))
+		measure_clients();
 	if (getenv("MK_PACKET_CLUSTERS"))
 		measure_clusters();
 	measure_connection();
@@ -461,6 +498,8 @@ int main(void)
 		nodes = (unsigned)atoi(others);
 	if (getenv("MK_PACKET_CLUSTERS"))
 		fixture_clusters();
+	if (keeps_client())
+		fixture_keep_client();
 	if (nodes)
 		fixture_wide_cluster();
 	fixture_nat_ports(PORT_MIN, PORT_MAX);

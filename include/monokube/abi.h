@@ -50,6 +50,7 @@ enum mk_prog {
 	MK_PROG_CLUSTER, /* a packet to a pod of another cluster */
 	MK_PROG_ILB_CLUSTER, /* a packet of another cluster, with the source as it is seen here */
 	MK_PROG_OVERLAY, /* another node's packet that came without VXLAN, as if by the overlay */
+	MK_PROG_RETURNED, /* a client's packet that the pod's node sends back: masquerade its flow */
 	MK_PROG_COUNT
 };
 
@@ -143,7 +144,8 @@ struct mk_session {
 	__u64 last_seen_ns; /* CLOCK_MONOTONIC, refreshed at most once a second */
 	__u64 bytes; /* not yet in the Service's counters (signed, bpf/account.h), like packets */
 	__u32 packets;
-	__u32 set_id; /* mk_frontend.set_id, 0: the session is no Service's */
+	/* mk_frontend.set_id of a Service's session. Without a Service: mk_session_node(), or 0. */
+	__u32 set_id;
 	__u32 service_id; /* mk_frontend.service_id, 0: the session is no Service's */
 	__u8 flags; /* enum mk_session_flags, without those that have a byte */
 	/* Both in forward entries. They share a byte, so two CPUs that set them at once may lose
@@ -171,6 +173,13 @@ struct mk_session {
 _Static_assert(sizeof(struct mk_session) == MK_BY_FAMILY(64, 88), "map value ABI");
 #endif
 _Static_assert(offsetof(struct mk_session, service_id) == MK_BY_FAMILY(48, 72), "map value ABI");
+
+/* The node by which a client outside came, and to which answers go by the overlay: the last four
+ * bytes of its VTEP MAC address, as they are there. 0: none. */
+static inline __attribute__((always_inline)) __u32 mk_session_node(const struct mk_session *session)
+{
+	return session->service_id ? 0 : session->set_id;
+}
 
 /* Return all of enum mk_session_flags. */
 static inline __attribute__((always_inline)) __u8 mk_session_flags(const struct mk_session *session)
@@ -726,7 +735,7 @@ struct mk_node {
 	/* encryption: WireGuardOnly. The overlay's carriers, and those of chains, leave and come by
 	 * mkwg only. */
 	__u8 encrypts_all;
-	__u8 pad;
+	__u8 keeps_client; /* clientAddress: Keep (bpf/client.h) */
 	__u32 cluster_number; /* of this cluster (clusters.h); 0: there are no others */
 };
 _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(84, 192), "rodata ABI");

@@ -54,7 +54,7 @@ struct mk_cidr_list {
 	size_t count;
 };
 
-#define MK_SETTINGS_MAX 51 /* capacity for each setting's text */
+#define MK_SETTINGS_MAX 52 /* capacity for each setting's text */
 
 struct mk_config {
 	const char *texts[MK_SETTINGS_MAX]; /* each setting as given; never NULL */
@@ -102,6 +102,7 @@ struct mk_config {
 	struct mk_listens metrics;
 	bool cp_nodes_deploy_allowed; /* isCPNodesDeployAllowed, true */
 	bool masquerade_all; /* masqueradeAll, false */
+	bool keeps_client; /* clientAddress is Keep; Masquerade */
 	enum mk_choice masquerade_ipv6; /* masqueradeIPv6, auto: mk_masquerade_ipv6() */
 	enum mk_policy_mode policy_mode; /* networkPolicy, enforce */
 	bool log_denied; /* logDenied, false */

@@ -295,6 +295,18 @@ int mk_parse_routing(const char *text, void *field, size_t size)
 	return 0;
 }
 
+int mk_parse_client_address(const char *text, void *field, size_t size)
+{
+	static const char *const words[] = { "Masquerade", "Keep" };
+	int index = index_of(text, words, MK_ARRAY_SIZE(words));
+
+	(void)size;
+	if (index < 0)
+		return index;
+	*(bool *)field = index;
+	return 0;
+}
+
 int mk_parse_port(const char *text, void *field, size_t size)
 {
 	unsigned long port;

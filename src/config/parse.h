@@ -42,6 +42,7 @@ mk_parse_fn mk_parse_port; /* uint16_t, not 0 */
 mk_parse_fn mk_parse_port_or_zero; /* uint16_t */
 mk_parse_fn mk_parse_encryption; /* enum mk_encryption */
 mk_parse_fn mk_parse_routing; /* enum mk_routing */
+mk_parse_fn mk_parse_client_address; /* bool: Keep */
 mk_parse_fn mk_parse_port_range; /* uint16_t[2] */
 mk_parse_fn mk_parse_mtu; /* uint32_t */
 mk_parse_fn mk_parse_maglev_slots; /* uint32_t: a prime of MK_EXPECTED_MAGLEV_SLOTS */

@@ -291,7 +291,8 @@ static int reserve_session_ids(void *ctx, const void *key, const void *value, st
 
 	(void)key;
 	(void)err;
-	mk_service_sync_reserve_ids(ctx, session->set_id);
+	if (!mk_session_node(session))
+		mk_service_sync_reserve_ids(ctx, session->set_id);
 	mk_service_sync_reserve_ids(ctx, session->service_id);
 	return 0;
 }

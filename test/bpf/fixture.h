@@ -41,6 +41,8 @@ void fixture_before_linux_6_16(void);
 /* Let pods' packets leave the cluster with their own source (mk_node.keeps_source). Call it before
  * fixture_load(). */
 void fixture_keep_source(void);
+/* Let clients outside keep their address (mk_node.keeps_client). Call it before fixture_load(). */
+void fixture_keep_client(void);
 /* The node has both families: IPv6's programs are behind IPv4's, which have the hooks. A run for IPv4
  * has no programs of IPv6. Call it before fixture_load(). */
 void fixture_both_families(void);

@@ -22,7 +22,7 @@
 static struct settings {
 	uint16_t nat_port_min, nat_port_max;
 	bool exact_clock, before_linux_6_16;
-	bool keeps_source;
+	bool keeps_source, keeps_client;
 	bool wide; /* FIXTURE_WIDE_NET */
 	bool both; /* IPv4's programs at the hooks, IPv6's behind them */
 	bool alone; /* not even if the run is about both */
@@ -57,6 +57,7 @@ static void fill_node(struct mk_node *node)
 	node->has_coarse_clock = !settings.exact_clock && object_has_coarse_clock();
 	node->has_ipv6_csum = family_is6() && !settings.before_linux_6_16 && object_has_ipv6_csum();
 	node->keeps_source = settings.keeps_source;
+	node->keeps_client = settings.keeps_client;
 	node->has_other_family = settings.both && !family_is6();
 	node->is_carried_by_other = settings.other_underlay && settings.both;
 	node->checks_far_carriers = settings.other_underlay && !settings.both;
@@ -94,6 +95,7 @@ void fixture_fill_chain(void)
 		{ MK_PROG_CLUSTER, "cluster_out" },
 		{ MK_PROG_ILB_CLUSTER, "ilb_cluster" },
 		{ MK_PROG_OVERLAY, "ilb_overlay" },
+		{ MK_PROG_RETURNED, "returned" },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
@@ -210,6 +212,11 @@ void fixture_exact_clock(void)
 void fixture_keep_source(void)
 {
 	settings.keeps_source = true;
+}
+
+void fixture_keep_client(void)
+{
+	settings.keeps_client = true;
 }
 
 void fixture_both_families(void)

@@ -188,6 +188,23 @@ START_TEST(test_sources)
 }
 END_TEST
 
+/* A client's packet would look as if it came from outside. */
+START_TEST(test_client)
+{
+	static const char *const backends[] = { "10.244.2.7:8080", NULL };
+	struct frame_options with = { .payload_bytes = 16 };
+	struct frame in;
+
+	nodes(true);
+	fixture_service("udp 192.168.99.11:30080", MK_SCOPE_EXTERNAL, MK_FRONTEND_MASQUERADE,
+			backends, 0, 1);
+	from_link(&with, NEW_MAC);
+	in = frame_make("udp 203.0.113.9:4 > 192.168.99.11:30080", &with);
+	fixture_expect("a client's", MK_HOOK_UPLINK, &in, TO_OVERLAY,
+		       "udp 203.0.113.9:4 > 10.244.2.7:8080");
+}
+END_TEST
+
 /* A node whose link is not known (any more) gets packets by VXLAN. */
 START_TEST(test_sent_without_link)
 {
@@ -427,6 +444,12 @@ START_TEST(test_only)
 }
 END_TEST
 
+static void setup_keeping(void)
+{
+	fixture_keep_client();
+	setup();
+}
+
 static void setup_carried(void)
 {
 	fixture_both_families();
@@ -471,6 +494,8 @@ BPF_SUITE("direct")
 	tcase_add_loop_test(tcase, test_overlay_to_host, 0, 2);
 	tcase_add_test(tcase, test_own_mac);
 	tcase_add_test(tcase, test_fragments);
+	tcase_add_test(direct_case(suite, "clients keep their address", setup_keeping),
+		       test_client);
 	tcase_add_test(direct_case(suite, "WireGuardOnly", setup_only), test_only);
 	tcase_add_test(direct_case(suite, "carried by the other family", setup_carried),
 		       test_carried_by_other);

@@ -168,31 +168,35 @@ END_TEST
 static const struct {
 	const char *name, *outer, *inner;
 	enum where where;
+	const char *mac; /* NULL: of the source's node, or made from a source outside */
 } carriers[] = {
 	{ "of a node, from its pod", "192.168.99.12:40000 > 192.168.99.11:4789",
-	  "10.244.2.7:40000 > 10.244.1.3:53", TO_HOST },
+	  "10.244.2.7:40000 > 10.244.1.3:53", TO_HOST, NULL },
 	{ "of a node, from its overlay address", "192.168.99.12:40000 > 192.168.99.11:4789",
-	  "10.18.0.2:40000 > 10.244.1.3:53", TO_HOST },
+	  "10.18.0.2:40000 > 10.244.1.3:53", TO_HOST, NULL },
 	{ "of a node, by another of its addresses", "192.0.2.12:40000 > 192.168.99.11:4789",
-	  "10.244.2.7:40000 > 10.244.1.3:53", TO_HOST },
+	  "10.244.2.7:40000 > 10.244.1.3:53", TO_HOST, NULL },
 	{ "of a node, from a host that it forwards for", "192.168.99.12:40000 > 192.168.99.11:4789",
-	  "203.0.113.10:40000 > 10.244.1.3:53", TO_HOST },
+	  "203.0.113.10:40000 > 10.244.1.3:53", TO_HOST, "02:4d:0a:12:00:02" },
+	{ "a client outside, of another node", "192.168.99.12:40000 > 192.168.99.11:4789",
+	  "203.0.113.10:40000 > 10.244.1.3:53", DROPPED, "02:4d:0a:12:00:03" },
 	{ "to another address of this host", "192.168.99.12:40000 > 192.0.2.11:4789",
-	  "10.244.2.7:40000 > 10.244.1.3:53", TO_HOST },
+	  "10.244.2.7:40000 > 10.244.1.3:53", TO_HOST, NULL },
 	{ "of a stranger", "192.168.99.200:40000 > 192.168.99.11:4789",
-	  "10.244.2.7:40000 > 10.244.1.3:53", DROPPED },
+	  "10.244.2.7:40000 > 10.244.1.3:53", DROPPED, NULL },
 	{ "of a stranger, to another address of this host", "203.0.113.10:40000 > 192.0.2.11:4789",
-	  "10.244.2.7:40000 > 10.244.1.3:53", DROPPED },
+	  "10.244.2.7:40000 > 10.244.1.3:53", DROPPED, NULL },
 	{ "of a node, from another node's pod", "192.168.99.12:40000 > 192.168.99.11:4789",
-	  "10.244.3.7:40000 > 10.244.1.3:53", DROPPED },
+	  "10.244.3.7:40000 > 10.244.1.3:53", DROPPED, NULL },
 	{ "of a node, from another node's overlay address",
-	  "192.168.99.12:40000 > 192.168.99.11:4789", "10.18.0.3:40000 > 10.244.1.3:53", DROPPED },
+	  "192.168.99.12:40000 > 192.168.99.11:4789", "10.18.0.3:40000 > 10.244.1.3:53", DROPPED,
+	  NULL },
 	{ "of a node, from this node's pod", "192.168.99.12:40000 > 192.168.99.11:4789",
-	  "10.244.1.2:40000 > 10.244.1.3:53", DROPPED },
+	  "10.244.1.2:40000 > 10.244.1.3:53", DROPPED, NULL },
 	{ "of a node, from this node's overlay address", "192.168.99.12:40000 > 192.168.99.11:4789",
-	  "10.18.0.1:40000 > 10.244.1.3:53", DROPPED },
+	  "10.18.0.1:40000 > 10.244.1.3:53", DROPPED, NULL },
 	{ "of a node, from an unused address", "192.168.99.12:40000 > 192.168.99.11:4789",
-	  "10.244.77.1:40000 > 10.244.1.3:53", DROPPED },
+	  "10.244.77.1:40000 > 10.244.1.3:53", DROPPED, NULL },
 };
 
 #define UDP_BYTES   8
@@ -205,21 +209,27 @@ static void put_vni(struct frame *frame, uint8_t vni)
 	memcpy(frame->byte + frame_l4(frame) + UDP_BYTES, header, sizeof(header));
 }
 
-static struct frame carrier(const char *outer, const char *inner)
+static struct frame carrier_from(const char *outer, const char *inner, const char *mac)
 {
-	struct frame_options with = { .payload_bytes = 16 };
+	struct frame_options with = { .payload_bytes = 16, .source_mac = mac };
 	char flow[128];
 	struct frame carried, frame;
 
 	snprintf(flow, sizeof(flow), "udp %s", inner);
 	carried = frame_make(flow, &with);
 	with.payload_bytes = (uint16_t)(VXLAN_BYTES + carried.length);
+	with.source_mac = NULL;
 	snprintf(flow, sizeof(flow), "udp %s", outer);
 	frame = frame_make(flow, &with);
 	put_vni(&frame, MK_VXLAN_VNI);
 	memcpy(frame.byte + frame_l4(&frame) + UDP_BYTES + VXLAN_BYTES, carried.byte,
 	       carried.length);
 	return frame;
+}
+
+static struct frame carrier(const char *outer, const char *inner)
+{
+	return carrier_from(outer, inner, NULL);
 }
 
 static void know_nodes(void)
@@ -233,7 +243,8 @@ static void know_nodes(void)
 
 START_TEST(test_carrier)
 {
-	struct frame in = carrier(carriers[_i].outer, carriers[_i].inner), out;
+	struct frame in = carrier_from(carriers[_i].outer, carriers[_i].inner, carriers[_i].mac),
+		     out;
 	bool dropped = carriers[_i].where == DROPPED;
 
 	know_nodes();
@@ -248,7 +259,8 @@ END_TEST
 START_TEST(test_receivers_of_forged)
 {
 	static const char *const macs[] = { "ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:01" };
-	struct frame in = carrier(carriers[_i].outer, carriers[_i].inner), out;
+	struct frame in = carrier_from(carriers[_i].outer, carriers[_i].inner, carriers[_i].mac),
+		     out;
 	const struct frame_options options = { .payload_bytes = 16, .dest_mac = macs[_i % 2] };
 	struct frame forged = frame_make("udp 10.244.2.7:40000 > 192.168.99.11:22", &options);
 	bool dropped = carriers[_i].where == DROPPED;

@@ -118,11 +118,6 @@ START_TEST(test_others_leave_masqueraded)
 	in = frame_make("tcp 10.244.1.2:40000 > " OTHER_NODE ":22", NULL);
 	out = fixture_expect("to a node", MK_HOOK_POD, &in, TO_UPLINK, NULL);
 	ck_assert(strncmp(frame_flow(&out), "tcp 192.168.99.11:", 18) == 0);
-	in = frame_make("tcp 198.51.100.9:50000 > 10.244.1.2:80", NULL);
-	fixture_expect("no node's address", MK_HOOK_OVERLAY, &in, TO_POD, NULL);
-	in = frame_make("tcp 10.244.1.2:80 > 198.51.100.9:50000",
-			&(struct frame_options){ .tcp_flags = SYN | ACK });
-	fixture_expect("its answer", MK_HOOK_POD, &in, TO_UPLINK, NULL);
 	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_young"), 2);
 }
 END_TEST

@@ -372,7 +372,7 @@ START_TEST(test_via)
 	cli_put("sfc_paths", &id, sizeof(id), &path, sizeof(path));
 	session.to.path = (__u16)id;
 	cli_put("sessions", &key, sizeof(key), &session, sizeof(session));
-	check_output(0, "  firewall-1,ids-1,replica 9\n", "sessions");
+	check_output(0, "  firewall-1,ids-1,replica 9  -\n", "sessions");
 	check_output(0, "\"via\":\"firewall-1,ids-1,replica 9\"", "sessions", "-o", "json");
 	session.to.path = 0;
 	cli_put("sessions", &key, sizeof(key), &session, sizeof(session));

@@ -381,7 +381,8 @@ static struct sessions_entry entry_of(uint8_t proto, const char *backend, uint8_
 						 .sport = htons(40000),
 						 .dport = htons(80),
 						 .proto = proto },
-					.session = { .set_id = 1, .flags = flags } };
+					.session = {
+						.set_id = 1, .service_id = 1, .flags = flags } };
 	struct mk_frontend service;
 
 	if (lookup("10.96.0.1", 80, &service))
@@ -433,6 +434,17 @@ START_TEST(test_cut)
 	apply_proto(IPPROTO_UDP, "", 0);
 	ck_assert(counts.cut);
 	ck_assert(!is_cut(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD));
+}
+END_TEST
+
+/* A flow of no Service, by which node it came, though its entry has a number there. */
+START_TEST(test_client_is_not_cut)
+{
+	struct sessions_entry entry = entry_of(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD);
+
+	ck_assert(is_cut(IPPROTO_UDP, "10.0.0.2", MK_SESSION_FORWARD));
+	entry.session.service_id = 0;
+	ck_assert(!mk_service_sync_session_cut(sync_, &entry.key, &entry.session));
 }
 END_TEST
 
@@ -647,6 +659,7 @@ UNIT_SUITE("sync")
 	tcase_add_test(tc, test_maglev);
 	tcase_add_test(tc, test_full);
 	tcase_add_test(tc, test_cut);
+	tcase_add_test(tc, test_client_is_not_cut);
 	tcase_add_test(tc, test_cut_with_frontend);
 	tcase_add_test(tc, test_udp_ports);
 	tcase_add_test(tc, test_loss);

@@ -53,7 +53,9 @@ END_TEST
 START_TEST(test_sessions_at_localhost)
 {
 	const struct mk_addr at = addr_of("127.0.0.53");
-	const struct mk_session session = { .flags = MK_SESSION_FORWARD, .set_id = 1 };
+	const struct mk_session session = { .flags = MK_SESSION_FORWARD,
+					    .set_id = 1,
+					    .service_id = 1 };
 	struct mk_tuple key = { .daddr = at, .dport = htons(30100), .proto = IPPROTO_TCP };
 
 	apply_at_localhost("one", 30100);

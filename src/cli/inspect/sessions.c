@@ -19,6 +19,8 @@ struct showing {
 	struct mk_table tables[2];
 	struct mk_cli_chains
 		chains; /* of the family; closed: a version without chains made the tables */
+	struct mk_cli_node *nodes; /* of the family; NULL: not known */
+	size_t node_count;
 	struct json_object *list;
 	uint64_t now_ns;
 	uint64_t more; /* flows that fit the filters beyond the limit */
@@ -111,6 +113,19 @@ static void add_tuple(struct json_object *to, const char *from_key, const char *
 	mk_put_text(to, to_key, mk_cli_endpoint(&tuple->daddr, tuple->dport, text));
 }
 
+/* The name of the node by which a client outside came; NULL: none, or not known. */
+static const char *node_of(const struct showing *showing, const struct mk_session *session)
+{
+	__u32 wanted = mk_session_node(session), node;
+
+	for (size_t i = 0; wanted && i < showing->node_count; i++) {
+		memcpy(&node, &showing->nodes[i].vtep_mac[2], sizeof(node));
+		if (node == wanted)
+			return showing->nodes[i].name;
+	}
+	return NULL;
+}
+
 static struct json_object *flow_json(const struct showing *showing, const struct flow *flow)
 {
 	struct json_object *object = json_object_new_object();
@@ -123,6 +138,7 @@ static struct json_object *flow_json(const struct showing *showing, const struct
 	mk_put_text(object, "who", view_who(showing->view, &flow->key->saddr, who));
 	add_tuple(object, "newFrom", "newTo", &flow->session->to);
 	mk_put_text(object, "service", flow->service);
+	mk_put_text(object, "node", node_of(showing, flow->session));
 	if (flow->session->to.path)
 		mk_put_text(object, "via",
 			    chain_via(&showing->chains, flow->session->to.path, via));
@@ -166,6 +182,7 @@ static int print(const struct showing *showing, struct mk_error *err)
 		{ "PROTO", "protocol" },   { "FROM", "from" },	     { "TO", "to" },
 		{ "NEW FROM", "newFrom" }, { "NEW TO", "newTo" },    { "STATE", "state" },
 		{ "IDLE", "idleSeconds" }, { "SERVICE", "service" }, { "VIA", "via" },
+		{ "NODE", "node" },
 	};
 	int ret = mk_cli_print_list(stdout, showing->list, showing->options->json, columns,
 				    MK_ARRAY_SIZE(columns), err);
@@ -185,6 +202,9 @@ static int collect(struct showing *showing, const struct mk_view *view, const ch
 	showing->view = view;
 	if (mk_cli_chains_open(&showing->chains, view, NULL) < 0)
 		mk_cli_chains_close(&showing->chains);
+	showing->nodes = NULL;
+	if (mk_cli_nodes_read(view, &showing->nodes, &showing->node_count, NULL) < 0)
+		showing->node_count = 0;
 	for (size_t i = 0; ret == 0 && i < 2; i++)
 		ret = mk_table_open(&showing->tables[i], view->dir, names[i],
 				    sizeof(struct mk_tuple), sizeof(struct mk_session), err);
@@ -193,6 +213,7 @@ static int collect(struct showing *showing, const struct mk_view *view, const ch
 	for (size_t i = 0; i < 2; i++)
 		mk_table_close(&showing->tables[i]);
 	mk_cli_chains_close(&showing->chains);
+	free(showing->nodes);
 	return ret;
 }
 

@@ -37,6 +37,17 @@ static bool get(const struct mk_view *view, const char *table, const void *key, 
 	       mk_table_get(&opened, key, value, NULL) == 0;
 }
 
+static const char *masquerade_of(const struct mk_trace_story *story,
+				 const struct mk_frontend_key *key,
+				 const struct mk_frontend *service)
+{
+	if (!(service->flags & MK_FRONTEND_MASQUERADE))
+		return "";
+	return story->view->node.keeps_client && key->scope == MK_SCOPE_EXTERNAL
+		       ? ", the client keeps its address if a pod answers"
+		       : ", masqueraded";
+}
+
 static void tell_frontend(struct mk_trace_story *story, const struct mk_frontend_key *key,
 			  const struct mk_frontend *service)
 {
@@ -51,7 +62,7 @@ static void tell_frontend(struct mk_trace_story *story, const struct mk_frontend
 		   "%s is Service %s: %u backends, %u of them on this node%s%s%s%s%s%s", at,
 		   name ? name : "?", service->backend_count, service->local_count,
 		   service->flags & MK_FRONTEND_MAGLEV ? ", chosen by Maglev" : "",
-		   service->flags & MK_FRONTEND_MASQUERADE ? ", masqueraded" : "",
+		   masquerade_of(story, key, service),
 		   service->affinity_id ? ", with session affinity" : "",
 		   service->ranges_id ? ", only for its source ranges" : "",
 		   service->flags & MK_FRONTEND_PREFERS
@@ -217,6 +228,36 @@ void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tup
 		trace_leave_overlay(story, node, "node");
 }
 
+/* Does the packet go by the overlay although one of its ends is outside? Then it is of a client
+ * that keeps its address (bpf/client.h), and its MAC address shows the node. */
+static bool tell_client(struct mk_trace_story *story, const struct mk_tuple *tuple,
+			const struct mk_trace_frame *frame)
+{
+	cleanup_free struct mk_cli_node *nodes = NULL;
+	const struct mk_cli_node *node = NULL;
+	char client[MK_ENDPOINT_STRLEN];
+	struct mk_route route;
+	bool is_answer = !mk_view_route(story->view, &tuple->daddr, &route);
+	size_t count = 0;
+
+	if (!is_answer && mk_view_route(story->view, &tuple->saddr, &route))
+		return false;
+	if (mk_cli_nodes_read(story->view, &nodes, &count, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (memcmp(nodes[i].vtep_mac, frame->byte, sizeof(nodes[i].vtep_mac)) == 0)
+			node = &nodes[i];
+	if (!node)
+		return false;
+	mk_cli_endpoint(is_answer ? &tuple->daddr : &tuple->saddr, 0, client);
+	trace_step(story, "router", NULL,
+		   is_answer ? "an answer to client %s goes back by the node that it asked"
+			     : "the pod lives on another node, and sees client %s",
+		   client);
+	trace_leave_overlay(story, node, "node");
+	return true;
+}
+
 static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 {
 	char name[IF_NAMESIZE] = "?", next_hop[MK_ENDPOINT_STRLEN] = "";
@@ -272,6 +313,8 @@ static void tell_redirect(struct mk_trace_story *story, struct mk_tuple *tuple,
 	struct mk_session session;
 	struct mk_route route = { 0 };
 
+	if (tell_client(story, tuple, frame))
+		return;
 	if (trace_copy_session(story->copy, true, tuple, &session) &&
 	    !mk_addr_eq(&session.to.saddr, &tuple->saddr))
 		tell_uplink(story, tuple);

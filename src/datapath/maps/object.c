@@ -30,6 +30,7 @@ const struct mk_program mk_programs[] = {
 	{ .name = "router" },
 	{ .name = "elb" },
 	{ .name = "open" },
+	{ .name = "returned" },
 	{ .name = "policy" },
 	{ .name = "sfc" },
 	{ .name = "sfc_open" },
@@ -70,6 +71,7 @@ static const char *const chain_programs[] = {
 	[MK_PROG_CLUSTER] = "cluster_out",
 	[MK_PROG_ILB_CLUSTER] = "ilb_cluster",
 	[MK_PROG_OVERLAY] = "ilb_overlay",
+	[MK_PROG_RETURNED] = "returned",
 };
 
 const char *const mk_entry_programs[] = {

@@ -38,7 +38,7 @@ static bool has_frontend(const struct mk_service_sync *sync, const struct mk_tup
 
 static bool opened_service(const struct mk_session *session)
 {
-	return session->flags & MK_SESSION_FORWARD && session->set_id;
+	return session->flags & MK_SESSION_FORWARD && session->set_id && !mk_session_node(session);
 }
 
 /* Does the Service of @frontend keep flows to @backend? It does if the backend serves, or if the
