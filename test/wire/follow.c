@@ -14,8 +14,9 @@
  * first list, for measurements. --wants: each byte of standard input chooses what is followed:
  * `p` policies and chains, `q` none, `o` the Pods of this node, `a` all Pods, `n` none, `f` function
  * pods, `g` none. `s` and `b` say what the status of all chains is: their functions serve, or
- * block. --cluster: follow other clusters' objects, and be a candidate to lead, with pods in
- * 10.244.0.0/16. `leads` and `follows` on standard output say which. */
+ * block; `e` that the time of vanished objects is over. --cluster: follow other clusters' objects,
+ * and be a candidate to lead, with pods in 10.244.0.0/16. `leads` and `follows` on standard output
+ * say which. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -43,6 +44,8 @@ static struct {
 	struct mk_kube *kube;
 	struct mk_config config; /* of the leader */
 	struct mk_leader *leader; /* NULL: no --cluster */
+	struct mk_own_node node; /* without networks */
+	struct mk_node_clusters clusters; /* only what has vanished */
 	uv_timer_t leads; /* look whether it leads */
 	bool led;
 	const char *dump;
@@ -327,6 +330,19 @@ static void peers_changed(void *ctx)
 		mk_leader_peers_changed(fx.leader);
 }
 
+static void published_gone(void *ctx, const struct mk_published_cluster *cluster,
+			   const struct mk_published_node *node)
+{
+	(void)ctx;
+	mk_node_clusters_gone(&fx.clusters, cluster, node);
+}
+
+static void end_of_gone(void)
+{
+	mk_node_clusters_release(&fx.clusters);
+	mk_leader_rows_changed(fx.leader);
+}
+
 static void export_changed(void *ctx, const char *namespace_, const char *name)
 {
 	policy_changed(ctx, namespace_, name);
@@ -457,7 +473,9 @@ static void on_wants(uv_poll_t *handle, int status, int events)
 		uv_poll_stop(handle);
 		return;
 	}
-	if (byte == 's' || byte == 'b')
+	if (byte == 'e')
+		end_of_gone();
+	else if (byte == 's' || byte == 'b')
 		mk_model_each_chain(fx.model, say_status, &(bool){ byte == 's' });
 	else if (byte == 'p' || byte == 'q')
 		kube_want_policies(fx.kube, byte == 'p');
@@ -592,7 +610,9 @@ static void be_candidate(void)
 {
 	struct mk_error err;
 
-	fx.leader = mk_leader_start(&fx.loop, &fx.config, fx.model, kube_lead(fx.kube), NULL, &err);
+	fx.clusters = (struct mk_node_clusters){ .node = &fx.node, .known = true, .settled = true };
+	fx.leader = mk_leader_start(&fx.loop, &fx.config, fx.model, kube_lead(fx.kube),
+				    &fx.clusters, &err);
 	if (!fx.leader)
 		fail("--cluster", err.text);
 	kube_want_peers(fx.kube, true);
@@ -615,6 +635,7 @@ int main(int argc, char **argv)
 					      .cluster_policy_changed = named_changed,
 					      .chain_changed = policy_changed,
 					      .peers_changed = peers_changed,
+					      .published_gone = published_gone,
 					      .export_changed = export_changed };
 	struct mk_error err;
 
@@ -647,6 +668,7 @@ int main(int argc, char **argv)
 		uv_poll_start(&fx.wants, UV_READABLE, on_wants);
 	}
 	uv_run(&fx.loop, UV_RUN_DEFAULT);
+	mk_node_clusters_release(&fx.clusters);
 	mk_model_free(fx.model);
 	if (uv_loop_close(&fx.loop) != 0)
 		fail("loop", "something is still open");

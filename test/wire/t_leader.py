@@ -224,6 +224,25 @@ def imports():
     wait("no slices", lambda: addresses(server) == [], MANY_S)
 
 
+def cluster_vanishes():
+    """the PublishedCluster of a peer vanishes: its endpoints stay for a while, also those that come then; later they go"""
+    server = Server()
+    add_namespace(server, "shop")
+    export_of_east(server, "10.244.3.9")
+    client = leads(start(server, "worker-1", "--wants"))
+    wait("slices", lambda: addresses(server) == ["240.0.3.9"], MANY_S)
+    server.done("DELETE", PUBLISHED % ("monokube-peers", "clusters") + "/east")
+    wait("the object is gone", lambda: not any(x.startswith("cluster east") for x in client.dump()), MANY_S)
+    publish_service(server, "shop", "other", "10.244.3.8")
+    has("the next import", server, MCS + "serviceimports", ["other", "web"])
+    wait("its endpoint too", lambda: addresses(server) == ["240.0.3.8", "240.0.3.9"], MANY_S)
+    client.wants("e")
+    wait("no endpoints", lambda: addresses(server) == [], MANY_S)
+    publish(server, "east")
+    wait("all endpoints", lambda: addresses(server) == ["240.0.3.8", "240.0.3.9"], MANY_S)
+    client.alive()
+
+
 def restored():
     """what something else changes or removes is written again, and objects of others stay"""
     server = Server()
@@ -599,5 +618,5 @@ def pool_is_exhausted():
 
 
 if __name__ == "__main__":
-    sys.exit(run([hub_relays, branch_is_introduced, introduced_is_taken_over, views, what_is_taken, view_is_kept, pool_is_exhausted, nothing_to_lead, publishes, pods_of_peers, imports, restored, two_agents, cannot_renew, refusals, no_rights_to_lead,
+    sys.exit(run([hub_relays, branch_is_introduced, introduced_is_taken_over, views, what_is_taken, view_is_kept, pool_is_exhausted, nothing_to_lead, publishes, pods_of_peers, imports, cluster_vanishes, restored, two_agents, cannot_renew, refusals, no_rights_to_lead,
                   without_apply, half_lists, older_version]))

@@ -68,6 +68,10 @@ struct mk_clusters_objects {
 	size_t border_count;
 };
 
+/* The PublishedCluster of a peer, or that which vanished lately. NULL: there is none. */
+const struct mk_published_cluster *mk_clusters_published(const struct mk_model *model,
+							 const struct mk_clusters_gone *gone,
+							 const char *name);
 /* @gone: counts, too; NULL: nothing else does. @underlay: the family of the nodes' addresses.
  * objects_release() in any case. */
 mk_must_check int mk_clusters_objects_get(const struct mk_model *model,

@@ -114,12 +114,19 @@ void gone_each_node(const struct mk_clusters_gone *gone,
 			visit(ctx, &at->node);
 }
 
-const struct mk_published_cluster *gone_cluster(const struct mk_clusters_gone *gone,
-						const char *name)
+static const struct mk_published_cluster *gone_cluster(const struct mk_clusters_gone *gone,
+						       const char *name)
 {
 	const object *found = gone ? find(gone, name, strlen(name) + 1) : NULL;
 
 	return found ? &found->cluster : NULL;
+}
+
+const struct mk_published_cluster *mk_clusters_published(const struct mk_model *model,
+							 const struct mk_clusters_gone *gone,
+							 const char *name)
+{
+	return mk_model_published_cluster(model, name) ?: gone_cluster(gone, name);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -135,8 +142,7 @@ static bool is_silent(const struct trimming *trimming, const struct mk_cluster_p
 		      const struct mk_published_node *node)
 {
 	const struct mk_published_cluster *published =
-		mk_model_published_cluster(trimming->model, peer->name)
-			?: gone_cluster(trimming->gone, peer->name);
+		mk_clusters_published(trimming->model, trimming->gone, peer->name);
 
 	for (size_t i = 0; trimming->probes && published && i < MK_FAMILIES; i++) {
 		const struct mk_cidr *home = &published->pod_cidrs[i], *of = &node->pod_cidrs[i];

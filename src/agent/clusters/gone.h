@@ -14,9 +14,6 @@
 size_t gone_count(const struct mk_clusters_gone *gone);
 void gone_each_node(const struct mk_clusters_gone *gone,
 		    void (*visit)(void *ctx, const struct mk_published_node *node), void *ctx);
-/* NULL: there is none. */
-const struct mk_published_cluster *gone_cluster(const struct mk_clusters_gone *gone,
-						const char *name);
 /* Drop what counts no longer, and log what has just gone. */
 void gone_trim(struct mk_clusters_gone *gone, const struct mk_model *model,
 	       const struct clusters_probes *probes);

@@ -129,8 +129,7 @@ static const struct mk_cluster_peer *hub_of(const struct lists *lists,
 static const struct mk_published_cluster *published_of(const struct lists *lists,
 						       const struct mk_cluster_peer *peer)
 {
-	return mk_model_published_cluster(lists->model, peer->name)
-		       ?: gone_cluster(lists->gone, peer->name);
+	return mk_clusters_published(lists->model, lists->gone, peer->name);
 }
 
 /* Do nodes of @peer that its hub has shown count? */

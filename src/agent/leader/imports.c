@@ -97,8 +97,9 @@ void leader_imports_begin(struct mk_leader *leader)
 bool leader_cluster_of(const struct mk_leader *leader, const struct mk_cluster_peer *peer,
 		       struct mk_imports_cluster *cluster)
 {
+	const struct mk_clusters_gone *gone = leader->clusters ? &leader->clusters->gone : NULL;
 	const struct mk_published_cluster *published =
-		mk_model_published_cluster(leader->model, peer->name);
+		mk_clusters_published(leader->model, gone, peer->name);
 
 	*cluster = (struct mk_imports_cluster){ .name = peer->name,
 						.via = peer->via,

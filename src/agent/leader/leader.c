@@ -223,10 +223,10 @@ static void work(uv_timer_t *timer)
 	leader_imports_begin(leader);
 	if (term->peers_due)
 		leader_copies_peers(leader);
-	if (term->peers_due)
+	if (term->peers_due || term->views_due) {
 		leader_imports_peers(leader);
-	if (term->peers_due || term->views_due)
 		leader_exports_peers(leader);
+	}
 	if (term->views_due || has_come(term->views_again_ms))
 		leader_assign_views(leader);
 	if (term->introduce_due || has_come(term->introduce_again_ms))
