@@ -88,6 +88,14 @@ mk_must_check int service_export_decode(struct mk_texts *texts, const struct mk_
 bool service_export_equal(const union policy_object *a, const union policy_object *b);
 void service_export_release(struct mk_texts *texts, union policy_object *object);
 
+/* peer.c: parse one range of @cidrs, or "a" or "a,b" of two families. A second range of a family is
+ * -EINVAL. */
+mk_must_check int peer_range_add(const char *text, struct mk_cidr cidrs[MK_FAMILIES]);
+mk_must_check int peer_ranges_parse(const char *text, struct mk_cidr cidrs[MK_FAMILIES]);
+#define PEER_RANGES                                                                        \
+	"an IPv4 range of 8 to 30 bits, an IPv6 range of 16 to 126 bits, or one of each, " \
+	"such as 10.244.0.0/16,fd00:10:244::/48"
+
 /* Return the function that @pod is a replica of, a text of the model; NULL: none. */
 const char *pod_function(const struct mk_pod_object *pod);
 
