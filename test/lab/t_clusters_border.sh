@@ -165,6 +165,33 @@ agents_are_dead()
 	all_ways
 }
 
+# set_routing MODE: all agents start again with it
+set_routing()
+{
+	local cluster node
+	MK_LAB_ROUTING=$1
+	for cluster in west east; do
+		for node in node1 node2 node3; do
+			of "$cluster" lab agent stop "$node"
+			of "$cluster" lab agent start "$node"
+		done
+	done
+	wait_for 20 all_answer 2/2
+}
+
+# The same with packets that go without VXLAN between nodes of one cluster.
+direct_routing()
+{
+	local -x MK_LAB_ROUTING
+	set_routing Direct
+	wait_for 20 expect_eq "nodes with routing Direct" 2 \
+		"$(of west on node1 "$MK_BIN" nodes -o json | jq '[.[] | select(.routing == "Direct")] | length')"
+	all_ways
+	border_node_dies
+	set_routing "$1"
+	all_ways
+}
+
 access_is_for_the_pods_node()
 {
 	peer east west 240.1.0.0/16 None
@@ -272,6 +299,7 @@ check "a second border node comes under load" second_border_node
 check "the label moves under load, and no connection breaks" label_moves
 check "a border node is away, and its packets go by the other one" border_node_dies
 check "agents are dead, and traffic goes on" agents_are_dead
+check "with routing Direct, a border node is away" direct_routing "${MK_LAB_ROUTING:-Overlay}"
 check "access is checked at the pod's node" access_is_for_the_pods_node
 check "tools name border nodes" tools_name_border_nodes
 check "a hub with a border node carries the packets of both under load" hub_has_a_border_node
