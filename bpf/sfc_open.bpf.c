@@ -261,6 +261,8 @@ int sfc_session(struct __sk_buff *skb)
 	pkt.tuple.pad = forgotten(0, request->policy_seen);
 	pkt.tuple.path = forgotten(0, request->policy_seen);
 	ret = open_flow(skb, &ctx, &pkt, request, MK_GO_ON, 1);
+	if (ret != MK_GO_ON && request->set_id && !request->service_id)
+		return send_back(skb, &ctx, &pkt);
 	if (ret != MK_GO_ON)
 		return refuse_flow(skb, &ctx, &pkt, room, ret);
 	account_connection(skb, &pkt, request->service_id);

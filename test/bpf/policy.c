@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/policy.h"
 
+#include <linux/if_ether.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "rows.h"
 
 static const struct policy_row *row;
+static struct mk_ip sender; /* the VTEP from which packets come by the overlay */
 static const char *line;
 
 #define CHECK(condition, ...)                                                                    \
@@ -326,6 +328,7 @@ static void put_identity(const char *address, uint64_t class_id, const char *cou
 void policy_start(void)
 {
 	row = NULL;
+	sender = (struct mk_ip){ 0 };
 	memset(sets, 0, sizeof(sets));
 	put_tables();
 	chains_start();
@@ -508,8 +511,10 @@ struct frame policy_frame(char *text, char **outcome)
 void policy_packet(enum mk_hook hook, char *text)
 {
 	char *outcome;
-	const struct frame frame = policy_frame(text, &outcome);
+	struct frame frame = policy_frame(text, &outcome);
 
+	if (hook == MK_HOOK_OVERLAY && sender.family != AF_UNSPEC)
+		memcpy(frame.byte + ETH_ALEN, mk_mac_of_ip(&sender).byte, ETH_ALEN);
 	send_packet(hook, &frame, outcome);
 }
 
@@ -714,6 +719,8 @@ static void run_line(const char *word, char *rest)
 		line_hostport(rest);
 	else if (strcmp(word, "node") == 0)
 		fixture_peer_address(rest, "10.18.0.2");
+	else if (strcmp(word, "by") == 0)
+		CHECK(mk_ip_parse(rest, &sender) == 0, "no address");
 	else if (strcmp(word, "shared") == 0)
 		line_shared();
 	else if (strcmp(word, "socket") == 0)

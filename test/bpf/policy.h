@@ -16,6 +16,7 @@
  *					local: the backend is of this node, and the client keeps its address
  *	hostport PORT > POD		as fixture_host_port()
  *	node ADDRESS			the address of another node
+ *	by VTEP				packets of the overlay come from this node
  *	shared				hosts outside have addresses of the cluster's ranges
  *	socket FROM TO			the pod or this node, at FROM, has a connection to TO
  *	listens AT			... and listens at AT

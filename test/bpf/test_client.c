@@ -461,6 +461,67 @@ START_TEST(test_policies)
 }
 END_TEST
 
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+#define CLIENT "203.0.113.9:5000"
+#define POD    "10.244.1.3:8080"
+#define CHAINED                                                               \
+	"chain 2 4", "function 4 4", "set i any=all+2 unknown=all+2 *=all+2", \
+		"pod 10.244.1.3 in=i out=open", "by 10.18.0.2"
+
+/* The pod's node has the chain. The functions see the client, and its node gets the answers. */
+static const struct policy_row chained[] = {
+	{ "by a function of this node",
+	  { CHAINED, "replica 4 bridged",
+	    "overlay tcp " CLIENT " > " POD " syn = into 4 outside 10.244.1.3 tcp " CLIENT
+	    " > " POD,
+	    "from 4 inside = tcp " CLIENT " > " POD, "went to a pod",
+	    "pod tcp " POD " > " CLIENT " synack = into 4 inside 10.244.1.3",
+	    "overlay tcp " CLIENT " > " POD " ack = into 4 outside 10.244.1.3",
+	    "from 4 outside tcp " POD " > " CLIENT " synack = tcp " POD " > " CLIENT,
+	    "went to the overlay", "sessions 2" } },
+	{ "by a function of another node",
+	  { CHAINED, "replica 4 on 10.18.0.2",
+	    "overlay udp " CLIENT " > " POD " = to 10.18.0.2 4 outside 7 udp " CLIENT " > " POD,
+	    "returns 4 inside = udp " CLIENT " > " POD, "went to a pod",
+	    "pod udp " POD " > " CLIENT " = to 10.18.0.2 4 inside 7",
+	    "returns 4 outside = udp " POD " > " CLIENT, "went to the overlay" } },
+	{ "the function is skipped",
+	  { CHAINED, "chain 2 4s", "replica 4 bridged lost",
+	    "overlay tcp " CLIENT " > " POD " syn = tcp " CLIENT " > " POD,
+	    "pod tcp " POD " > " CLIENT " synack = tcp " POD " > " CLIENT,
+	    "went to the overlay" } },
+};
+
+START_TEST(test_chained)
+{
+	const struct frame_options third = { .source_mac = NODE3 };
+	struct frame last;
+
+	policy_start();
+	policy_run(&chained[_i]);
+	last = *policy_last_frame();
+	ck_assert_msg(strcmp(frame_mac_dest(&last), NODE2) == 0, "%s: to %s", chained[_i].rule,
+		      frame_mac_dest(&last));
+	hop("by another node", MK_HOOK_OVERLAY, served[_i == 1 ? 2 : 0].request, &third, TO_OVERLAY,
+	    NULL, NODE3);
+}
+END_TEST
+
+START_TEST(test_chained_no_port)
+{
+	static const struct policy_row row = { "a chain", { CHAINED, "replica 4 bridged" } };
+
+	occupy("192.168.99.11:30090", served[0].request, served[0].answer);
+	occupy("192.168.99.11:30091", "tcp 203.0.113.9:50000 > 10.244.1.3:8080",
+	       "tcp 10.244.1.3:8080 > 203.0.113.9:50000");
+	policy_start();
+	policy_run(&row);
+	hop("no free port", MK_HOOK_OVERLAY, served[0].request, &served[0].with, TO_OVERLAY,
+	    served[0].request, NODE2);
+}
+END_TEST
+
 static TCase *client_case(Suite *suite, const char *name, SFun load)
 {
 	TCase *tcase = tcase_create(name);
@@ -493,6 +554,9 @@ BPF_SUITE("client")
 	tcase_add_test(tcase, test_sent_back_of_no_session);
 	tcase_add_test(tcase, test_sent_back_by_other);
 	tcase_add_test(tcase, test_policies);
-	tcase_add_test(client_case(suite, "one port", setup_one_port), test_no_port);
+	tcase_add_loop_test(tcase, test_chained, 0, ROWS(chained));
+	tcase = client_case(suite, "one port", setup_one_port);
+	tcase_add_test(tcase, test_no_port);
+	tcase_add_test(tcase, test_chained_no_port);
 	tcase_add_test(client_case(suite, "masqueraded", fixture_load_small), test_off);
 }
