@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 static struct mk_ip parse(const char *text)
 {
 	struct mk_ip ip;
@@ -212,13 +214,36 @@ static void find_destination(struct flow *flow)
 	flow->asked_port = flow->port;
 }
 
+static bool is_address_of_node(const struct cluster *cluster, const struct mk_ip *ip)
+{
+	static const char *const nodes[] = { "n1", "n2" };
+	int family = ip->family == AF_INET ? 4 : 6;
+	struct mk_ip its;
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(nodes); i++)
+		if (node_address(cluster, nodes[i], family, &its) && mk_ip_equal(&its, ip))
+			return true;
+	return false;
+}
+
+/* Rule 14: does a client that is no pod and no node keep its address (clientAddress: Keep)? */
+static bool keeps_address(const struct flow *flow)
+{
+	json_object *keeps = at_path(flow->cluster->facts, "keepsClient");
+
+	return keeps && json_object_get_boolean(keeps) && flow->how == FROM_OUTSIDE &&
+	       !is_overlay_address(flow->cluster, &flow->client) &&
+	       !in_pod_ranges(flow->cluster, &flow->client) &&
+	       !is_address_of_node(flow->cluster, &flow->client);
+}
+
 /* Rules 14 and 18: does a backend of another node see the client's Node? */
 static bool masquerades(const struct flow *flow)
 {
 	const char *name = text_at(flow->target, "service"), *kind = text_at(flow->target, "kind");
 	json_object *masquerade = at_path(flow->cluster->facts, "masqueradeAll");
 
-	if (!name)
+	if (!name || keeps_address(flow))
 		return false;
 	if (same_or(kind, "clusterIP", "clusterIP"))
 		return flow->how == FROM_OUTSIDE ||

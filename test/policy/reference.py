@@ -102,7 +102,7 @@ def has_audit(policy):
 
 class World:
     """Objects, and facts that only nodes know: podRanges: CIDRs. overlay: {address: node}, what nodes
-    use inside the overlay. masqueradeAll. audit: all policies are audited (rule 60). enforcing: false until
+    use inside the overlay. masqueradeAll. keepsClient: clientAddress is Keep. audit: all policies are audited (rule 60). enforcing: false until
     policies are in force (rule 41).
     sandboxes: [{node, pod, uid, addresses, pending}], besides those that follow from Pods."""
 
@@ -473,11 +473,21 @@ def destination(world, flow, at, family):
     return world.node_address(node, family) if node else target["address"], port
 
 
+def keeps_address(world, source):
+    """Rule 14: a client that is no pod and no node keeps its address, with clientAddress: Keep."""
+    address = source.get("outside")
+    return address and world.facts.get("keepsClient", False) and address not in world.facts.get("overlay", {}) and \
+        not any(inside(address, cidr) for cidr in world.facts.get("podRanges", [])) and \
+        not any(address == world.node_address(meta(node)["name"], family_of(address)) for node in world.of("Node"))
+
+
 def client_as_node(world, flow, how, at, server_box):
     """Rules 14, 18: whether the server's node sees the client's Node instead of the client."""
     target = flow["destination"]
     if "service" not in target or how == "node" or not server_box or server_box.node == at:
         return False
+    if keeps_address(world, flow["source"]):
+        return not seen(14)
     if target.get("kind", "clusterIP") == "clusterIP":
         return how == "outside" or seen(18, world.facts.get("masqueradeAll", False))
     service = world.objects["Service", target["service"]]

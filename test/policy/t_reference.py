@@ -420,6 +420,19 @@ case(14, "otherwise it is that Node", """
     NetworkPolicy a/p: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 192.168.0.11/32}}]}]}
     8.8.8.8@n1 > nodePort:a/svc@10.244.2.1 TCP 80: allow
     8.8.8.8@n1 > nodePort:a/svc@10.244.1.1 TCP 80: ingress""")
+case(14, "clientAddress: Keep: always the client outside", """
+    fact keepsClient: true
+    NetworkPolicy a/p: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 8.0.0.0/8}}]}]}
+    8.8.8.8@n1 > nodePort:a/svc@10.244.1.1 TCP 80: allow
+    8.8.8.8@n1 > nodePort:a/svc@10.244.2.1 TCP 80: allow
+    8.8.8.8@n1 > external:a/svc@10.244.2.1 TCP 80: allow
+    9.8.8.8@n1 > nodePort:a/svc@10.244.2.1 TCP 80: ingress""")
+case(14, ".. but not a pod, or what has the address of another node", """
+    fact keepsClient: true
+    NetworkPolicy a/p: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 192.168.0.11/32}}]}]}
+    c/x > external:a/svc@10.244.1.1 TCP 80: ingress
+    192.168.0.12@n1 > nodePort:a/svc@10.244.2.1 TCP 80: allow
+    8.8.8.8@n1 > nodePort:a/svc@10.244.2.1 TCP 80: ingress""")
 case(14, "a pod that uses an external address: policy Cluster masquerades it, policy Local does not", """
     NetworkPolicy a/p: {podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}
     c/x > external:a/near@10.244.1.1 TCP 80: allow
@@ -1142,6 +1155,9 @@ MUTANTS = [
     (14, 'service["spec"].get("externalTrafficPolicy", "Cluster") == "Cluster"', "True"),
     (14, "return seen(14) and service", "return not seen(14) and service"),
     (14, "or server_box.node == at", ""),
+    (14, 'world.facts.get("keepsClient", False) and address not in', "address not in"),
+    (14, 'address and world.facts.get("keepsClient", False)', "False"),
+    (14, "not any(address == world.node_address(", "not any(False and world.node_address("),
     (14, 'if "service" not in target or', 'if "hostPort" in target: return True\n    if "service" not in target or'),
     (15, "return Peer(world.node_address(owner, family_of(address)) or address, None, False)", "return Peer(address, None, False)"),
     (16, "if not trusted and (ours or", "if False and (ours or"),
