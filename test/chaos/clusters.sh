@@ -229,7 +229,8 @@ take_route()
 	[[ $1 == west ]] || other=west
 	of "$1" lab kubectl patch clusterpeer "$other" --type merge -p '{"spec":{"path":"'"$ROUTE"'"}}'
 }
-goes() { [[ ,$(states "$1" "$2"), == *",$3 ${ROUTE,,} ok,"* ]]; }
+# By its border node, if the cluster has one and NODE is another one
+goes() { states "$1" "$2" | grep -E "(^|,)$3 ${ROUTE,,}( by node[12])? ok(,|\$)"; }
 path_changes()
 {
 	local node
@@ -338,12 +339,12 @@ everywhere()
 stop_load()
 {
 	everywhere end_all "$LOAD"
-	wait_for 10 have_ended datagrams "$TMP"/load.*
+	wait_for 30 have_ended datagrams "$TMP"/load.*
 }
 stop_denied()
 {
 	everywhere end_all "$DENIED"
-	wait_for 10 have_ended denied "$TMP"/denied.*
+	wait_for 30 have_ended denied "$TMP"/denied.*
 }
 functions_end() { : >"$TMP/functions"; }
 

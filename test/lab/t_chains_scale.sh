@@ -54,7 +54,7 @@ has_flows() { (($(flows_of "$1" in | wc -l) >= $2)); }
 stop_passing()
 {
 	end_all "$LOAD.*:${PASSING[0]}"
-	wait_for 10 have_ended datagrams "$TMP/load.passing"
+	wait_for 30 have_ended datagrams "$TMP/load.passing"
 	expect_eq "passing flows" "" "$(broken_of passing)"
 }
 

@@ -244,7 +244,7 @@ nothing_broke()
 	local name
 	of west end_all "$LOAD"
 	of east end_all "$LOAD"
-	wait_for 10 have_ended datagrams "$TMP"/load.*
+	wait_for 30 have_ended datagrams "$TMP"/load.*
 	for name in west east; do
 		cat "$TMP/load.$name"
 		expect_eq "broken connections of $name" 0 "$(grep -c ^broken "$TMP/load.$name")"

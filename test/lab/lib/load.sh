@@ -27,23 +27,33 @@ denied()
 # have_ended WORD FILE...: each has its last line
 have_ended() { (($(grep -L "^$1" "${@:2}" | wc -l) == 0)); }
 
+# is_of_lab PID: `ip netns identify` fails if another lab removes a network namespace meanwhile
+is_of_lab()
+{
+	local netns
+	for netns in /run/netns/"$MK_LAB".*; do
+		[[ ! $netns -ef /proc/$1/ns/net ]] || return 0
+	done
+	return 1
+}
+
 # end_all PROGRAM: those of this lab. One that ends meanwhile has no network namespace.
 end_all()
 {
 	local pid
 	for pid in $(pgrep -f "$1" || true); do
-		[[ $(ip netns identify "$pid" 2>/dev/null) != "$MK_LAB".* ]] || kill "$pid"
+		! is_of_lab "$pid" || kill "$pid"
 	done
 }
 
 stop_load()
 {
 	end_all "$LOAD"
-	wait_for 10 have_ended datagrams "$TMP"/load.*
+	wait_for 30 have_ended datagrams "$TMP"/load.*
 }
 
 stop_denied()
 {
 	end_all "$DENIED"
-	wait_for 10 have_ended denied "$TMP"/denied.*
+	wait_for 30 have_ended denied "$TMP"/denied.*
 }
