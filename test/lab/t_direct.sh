@@ -275,6 +275,7 @@ automatic()
 	routing Auto node1
 	is_direct # as the last run has left it
 	all_ways
+	expect_eq "MTU of new pods" "$overlay" "$(pod_mtu)"
 	agrees "packets to 1 of 2 other nodes go without VXLAN"
 	expect_eq "log" "" "$(lab log node1 | tail -c "+$start" | grep 'although routing is Direct' || true)"
 	unbroken

@@ -510,7 +510,7 @@ static const struct {
 	{ "routing",
 	  { "routing", "direct" },
 	  { REQUIRED },
-	  { "routing", "'direct'", "Overlay, Direct or Auto" } },
+	  { "routing", "'direct'", "Auto, Direct or Overlay" } },
 	{ "clientAddress",
 	  { "clientAddress", "keep" },
 	  { REQUIRED },

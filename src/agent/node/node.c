@@ -237,8 +237,7 @@ static int compute_mtu(const struct mk_own_node *node, const struct mk_ip *under
 	int ret = mk_overlay_mtu(&path, &found->mtu_bytes, err);
 
 	found->pod_mtu_bytes = found->mtu_bytes;
-	if (ret == 0 && sends_direct(config) && !path.configured_bytes &&
-	    (config->routing == MK_ROUTING_DIRECT || node->all_direct))
+	if (ret == 0 && config->routing == MK_ROUTING_DIRECT && !path.configured_bytes)
 		found->pod_mtu_bytes = uplink->mtu_bytes;
 	return ret;
 }

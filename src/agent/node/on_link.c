@@ -133,14 +133,9 @@ void say_direct(struct mk_own_node *node)
 	const struct mk_config *config = &node->core->config;
 	cleanup_free char *text = NULL;
 	struct direct_count count;
-	bool all;
 
 	text = count_direct(node, &count);
 	node->direct_count = count.direct;
-	all = count.direct && !count.others && !count.undecided;
-	if (all != node->all_direct) /* then pods' MTU changes */
-		mk_core_mark(node->core, MK_UNSURE_NODE, 0);
-	node->all_direct = all;
 	node->links_undecided = count.undecided;
 	if (!text || !sends_direct(config) || count.undecided || (!*text && !node->direct_said) ||
 	    !mk_is_news(&node->direct_said, text))

@@ -79,7 +79,7 @@ struct mk_own_node {
 	struct mk_ip internal_ip; /* between which the overlay sends */
 	struct mk_own_uplinks uplinks;
 	uint32_t mtu_bytes; /* of the overlay */
-	uint32_t pod_mtu_bytes; /* of pods: with setting routing the uplink's */
+	uint32_t pod_mtu_bytes; /* of pods: with routing: Direct the uplink's */
 	struct mk_devices devices;
 	bool sysctls_done;
 	char *uplinks_said; /* as last logged */
@@ -95,7 +95,6 @@ struct mk_own_node {
 	size_t clear_count; /* .. their number; with encryption only */
 	char *direct_said; /* nodes that get no direct packets, as last logged; with routing */
 	size_t direct_count; /* .. the number of those that get them */
-	bool all_direct; /* .. all nodes do, and there is one */
 	bool links_undecided; /* .. probes go on to find out which nodes do */
 	struct mk_probe_sockets link_sockets;
 	unsigned int link_turns; /* calls of mk_own_node_probe_links() */
