@@ -72,11 +72,13 @@ static __always_inline int is_of_other_flow(struct __sk_buff *skb, const struct 
 /* Does another node send back a packet that this node sent with a client's address? */
 static __always_inline int is_sent_back(struct __sk_buff *skb, const struct packet *pkt)
 {
-	const struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
+	const struct ethhdr *eth;
 
-	return eth && !is_pod_range(&pkt->tuple.saddr) && is_pod_range(&pkt->tuple.daddr) &&
-	       !is_local_pod_range(&pkt->tuple.daddr) &&
-	       is_source_of_node(&pkt->tuple.daddr, eth->h_source);
+	if (is_pod_range(&pkt->tuple.saddr) || !is_pod_range(&pkt->tuple.daddr) ||
+	    is_local_pod_range(&pkt->tuple.daddr))
+		return 0;
+	eth = packet_at(skb, 0, sizeof(*eth));
+	return eth && is_source_of_node(&pkt->tuple.daddr, eth->h_source);
 }
 
 /* Is the client of another node's NodePort this host itself, with an address that other nodes do
