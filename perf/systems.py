@@ -443,6 +443,7 @@ class Monokube(Cluster):
     tree's or another version's."""
 
     flags = ""  # of the agents
+    routing = "Overlay"
 
     def __init__(self, prefix, family=4, binary=ROOT / "build/monokube"):
         super().__init__(prefix, family)
@@ -455,7 +456,7 @@ class Monokube(Cluster):
 
     def lab(self, *arguments):
         os.environ.update(MK_LAB=self.prefix, MK_BIN=str(self.binary), MK_LAB_FAMILY=str(self.family),
-                          MK_AGENT_FLAGS=self.flags)
+                          MK_AGENT_FLAGS=self.flags, MK_LAB_ROUTING=self.routing)
         return run(ROOT / "test/lab/lab", *arguments)
 
     def up(self):
@@ -528,7 +529,7 @@ class Monokube(Cluster):
 class MonokubeDirect(Monokube):
     """Without VXLAN between the nodes."""
 
-    flags = "--routing Direct"
+    routing = "Direct"
     measures = FAR
 
 

@@ -23,10 +23,7 @@ class Lab(systems.Monokube):
     def __init__(self, prefix, cluster):
         super().__init__(f"{prefix}{cluster[0]}")
         self.cluster, self.is_west = cluster, cluster == "west"
-
-    def lab(self, *arguments):
-        os.environ["MK_AGENT_FLAGS"] = f"--cluster-name {self.cluster} --peer-pools 240.0.0.0/6"
-        return super().lab(*arguments)
+        self.flags = f"--cluster-name {self.cluster} --peer-pools 240.0.0.0/6"
 
     def node_names(self):
         return ["node1", "node2"] if self.is_west else ["node1"]

@@ -3,6 +3,7 @@
 # test/lab/t_agent.sh - the agent's life: it follows the cluster, survives invalid input, and its
 # work outlives it.
 set -euo pipefail
+export MK_LAB_ROUTING=Overlay # rows look for routes of the overlay
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 # shellcheck source=test/lab/lib/observe.sh

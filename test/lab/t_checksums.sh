@@ -4,6 +4,7 @@
 # kernel leaves them to the device. No kernel here verifies them: no device completes checksums
 # between namespaces. sums.py does.
 set -euo pipefail
+export MK_LAB_ROUTING=Overlay # rows are about the overlay's MTU
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 # shellcheck source=test/lab/lib/services.sh

@@ -3,6 +3,7 @@
 # test/lab/t_cli.sh - the command line on real states: each subcommand, its JSON and exit status,
 # with and without a running agent.
 set -euo pipefail
+export MK_LAB_ROUTING=Overlay # its rows expect the overlay by name
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 

@@ -4,6 +4,7 @@
 # masquerade, and fragments of large datagrams on every path. The overlay carries 1450 bytes; a link
 # behind world carries 1300.
 set -euo pipefail
+export MK_LAB_ROUTING=Overlay # the overlay's MTU is what it is about
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 

@@ -17,7 +17,7 @@ agent_is_ready() { tail -c "+$((${2} + 1))" "$(agent_log "$1")" | grep -E '^(<[0
 agent_is_ready_or_gone() { agent_is_ready "$@" || agent_is_gone "$1"; }
 
 # Start the agent of a node; agent_await() returns whether it becomes ready. Users of the lab pass
-# flags in MK_AGENT_FLAGS. MK_LAB_ROUTING is setting routing of labs that do not set it.
+# flags in MK_AGENT_FLAGS, and setting routing in MK_LAB_ROUTING.
 agent_launch()
 {
 	local node=$1 dir=$LAB_DIR/nodes/$1 log cluster family=()
@@ -35,7 +35,7 @@ agent_launch()
 			--mount="$dir/mnt" --wd=/ -- \
 			"$(agent_binary)" agent --node-name "$node" "${cluster[@]}" \
 			--cluster-cidr "$CLUSTER_CIDR" --vtep-cidr "$VTEP_CIDR" "${family[@]}" \
-			--routing "${MK_LAB_ROUTING:-Overlay}" ${MK_AGENT_FLAGS:-}
+			${MK_LAB_ROUTING:+--routing "$MK_LAB_ROUTING"} ${MK_AGENT_FLAGS:-}
 	) </dev/null >>"$log" 2>&1 &
 	record_pid "$!" "$dir/agent.pid"
 	disown
