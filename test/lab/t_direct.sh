@@ -265,7 +265,7 @@ ways_are()
 is_direct() { ways_are Direct "eth0 $NODE2"; }
 is_in_vxlan() { ways_are Overlay "mkvxlan $(in_family 10.18.0.2)"; }
 agrees() { expect_match check "$1" "$(on node1 "$MK_BIN" check || true)"; }
-pod_mtu() { on node1 jq -r '.plugins[0].mtu // .mtu' /etc/cni/net.d/*monokube*.conflist; }
+pod_mtu() { on node1 jq -r '.plugins[0].mtu // .mtu' /etc/cni/net.d/10-monokube.conflist; }
 
 automatic()
 {
