@@ -3,6 +3,7 @@
 # test/lab/t_api.sh - agents that follow an API server: changes arrive, and no traffic suffers while
 # the server is unreachable, or is back with other contents.
 set -euo pipefail
+export MK_LAB_ROUTING=Overlay # rows look for routes of the overlay
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 # shellcheck source=test/lab/lib/observe.sh

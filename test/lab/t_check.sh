@@ -3,6 +3,7 @@
 # test/lab/t_check.sh - `monokube check`: each obstacle that a host may have is made, found with its
 # remedy, and removed. monokube's own needs: t_cli.sh.
 set -euo pipefail
+export MK_LAB_ROUTING=Overlay # firewalls reject VXLAN in its rows
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 # shellcheck source=test/lab/lib/observe.sh

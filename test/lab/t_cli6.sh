@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # test/lab/t_cli6.sh - the command line on nodes of IPv6 alone: trace, check, status, nodes, pods.
 set -euo pipefail
+export MK_LAB_ROUTING=Overlay # its rows expect the overlay by name
 export MK_LAB_FAMILY=6
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"

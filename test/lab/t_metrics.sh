@@ -3,6 +3,7 @@
 # test/lab/t_metrics.sh - the agent's metrics, read by curl, compared with known events; it follows
 # an API server, so that each part has values.
 set -euo pipefail
+export MK_LAB_ROUTING=Overlay # rows look for the overlay's packets and routes
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 # shellcheck source=test/lab/lib/observe.sh
