@@ -72,7 +72,7 @@ BPF_ALL := $(BUILD)/test/bpf/all
 TEST_SUPPORT := $(filter-out $(TEST_C) %/main.c,$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
-.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image cluster unit lint lint-flags format perf perf-scale clean distclean test-bins system-bins
+.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image cluster unit lint lint-flags format perf perf-scale evaluation clean distclean test-bins system-bins
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -312,6 +312,13 @@ perf-scale: deps ## 10,000 Services with 100,000 endpoints; 10,000 pods with 1,0
 	$(Q)perf/scale_read $(BUILD)
 	$(Q)test/progress scale perf/scale
 	$(Q)perf/policies/scale
+
+evaluation: deps ## the published evaluation's kinds of figures, a quarter of an hour: perf/EVALUATION.md; QUICK=1: two minutes, no page
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/perf/load
+	$(Q)test/progress evaluation perf/evaluation $(if $(QUICK),--quick --output $(BUILD)/evaluation.json)
+	$(Q)test/progress scaling perf/scaling $(if $(QUICK),--rounds 2 --output $(BUILD)/scaling.json)
+	$(Q)$(if $(QUICK),,perf/plot >/dev/null && test/docs evaluation perf/EVALUATION.md perf/evaluation && \
+		test/docs scaling perf/EVALUATION.md perf/scaling)
 
 docs: ## write the tables of settings, metrics and rules into the pages that show them
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/unit/test_config $(BUILD)/test/unit/test_metrics
