@@ -313,7 +313,7 @@ perf-scale: deps ## 10,000 Services with 100,000 endpoints; 10,000 pods with 1,0
 	$(Q)test/progress scale perf/scale
 	$(Q)perf/policies/scale
 
-evaluation: deps ## the published evaluation's kinds of figures, a quarter of an hour: perf/EVALUATION.md; QUICK=1: two minutes, no page
+evaluation: deps ## the kinds of figures that evaluate a network provider, a quarter of an hour: perf/EVALUATION.md; QUICK=1: two minutes, no page
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/perf/load
 	$(Q)test/progress evaluation perf/evaluation $(if $(QUICK),--quick --output $(BUILD)/evaluation.json)
 	$(Q)test/progress scaling perf/scaling $(if $(QUICK),--rounds 2 --output $(BUILD)/scaling.json)
