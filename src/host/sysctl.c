@@ -339,24 +339,41 @@ static int forward_ipv6(const struct mk_sysctl_wanted *wanted, struct mk_error *
 	return ret < 0 ? ret : changed + ret;
 }
 
-/* The host's own packets to pods have the overlay's address as source, by an uplink with setting
- * routing. ARP would ask with that address: a node that replies then remembers it, and not the
- * address by which it knows this node. */
-static int announce_uplinks(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
+/* Set @name of each uplink that exists and has the family of @dir. */
+static int set_uplinks(const struct mk_sysctl_wanted *wanted, const char *dir, const char *name,
+		       const char *value, struct mk_error *err)
 {
 	int changed = 0;
 
-	for (size_t i = 0; wanted->ipv4 && wanted->is_direct && i < wanted->uplink_count; i++) {
+	for (size_t i = 0; i < wanted->uplink_count; i++) {
 		char path[256];
 		int ret;
 
-		snprintf(path, sizeof(path), IPV4 "conf/%s/arp_announce", wanted->uplinks[i]);
-		ret = access(path, F_OK) < 0 ? 0 : set_for_host(wanted, path, "2", "2", err);
+		snprintf(path, sizeof(path), "%sconf/%s/%s", dir, wanted->uplinks[i], name);
+		ret = access(path, F_OK) < 0 ? 0 : set_for_host(wanted, path, value, value, err);
 		if (ret < 0)
 			return ret;
 		changed += ret;
 	}
 	return changed;
+}
+
+/* The host's own packets to pods have the overlay's address as source, by an uplink with setting
+ * routing. ARP would ask with that address: a node that replies then remembers it, and not the
+ * address by which it knows this node. IPv6 would ask with the link-local address. If the uplink
+ * gets another MAC address, other nodes would use the old one for half a minute. So the kernel must
+ * announce it. For a new uplink, see src/agent/node/greet.c. */
+static int announce_uplinks(const struct mk_sysctl_wanted *wanted, struct mk_error *err)
+{
+	int changed = 0, ret = 0;
+
+	if (!wanted->is_direct)
+		return 0;
+	if (wanted->ipv4)
+		changed = set_uplinks(wanted, IPV4, "arp_announce", "2", err);
+	if (wanted->ipv6 && changed >= 0)
+		ret = set_uplinks(wanted, IPV6, "ndisc_notify", "1", err);
+	return changed < 0 ? changed : ret < 0 ? ret : changed + ret;
 }
 
 int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err)

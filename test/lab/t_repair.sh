@@ -9,9 +9,6 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/observe.sh
 . "$HERE/lib/observe.sh"
 
-# With Auto and IPv6, a replaced uplink takes 24 s and more until the other node forgets its old MAC address.
-[[ $FAMILY == 4 ]] || export MK_LAB_ROUTING=Overlay
-
 VIP=10.96.88.1
 MAPS=$PINS PROGS=${PINS%maps}progs
 REPAIR_SECONDS=5
@@ -237,6 +234,13 @@ uplink_is_replaced()
 	uplink_up eth0
 }
 
+# The kernel announces it.
+uplink_gets_another_mac()
+{
+	on node1 ip link set eth0 address 02:00:00:00:99:11
+	all_works
+}
+
 # ---- a pod's own device: only the runtime can make it again; the log says so once
 
 said_of() { lab log node1 | grep -cE "a pod's device was deleted .* pod=default/$1 " || true; }
@@ -314,6 +318,7 @@ check "a pod's device is deleted: said, once, with what to do" pod_device_is_del
 check "the uplink is renamed" is_repaired "uplinks: are now lan0" uplink_is_renamed
 check "the uplink is named back" is_repaired "uplinks: are now eth0" uplink_is_named_back
 check "the uplink is replaced" is_repaired "VXLAN device (is replaced|created)" uplink_is_replaced
+check "the uplink gets another MAC address" uplink_gets_another_mac
 check "map sessions is emptied: said" is_repaired "the map of sessions was emptied by another process: .*map=sessions" empty sessions
 check "the maps of sessions and affinity are emptied" sessions_are_emptied
 finish

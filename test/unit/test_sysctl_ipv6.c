@@ -132,7 +132,7 @@ static void write_setting(const char *device, const char *name, const char *valu
 	ck_ok(mk_sysctl_set(path, value, &err));
 }
 
-enum { V4 = 1, V6 = 2 };
+enum { V4 = 1, V6 = 2, DIRECT = 4 };
 
 static int apply(int families, bool forward)
 {
@@ -143,6 +143,7 @@ static int apply(int families, bool forward)
 						 .reserved_ports = "30000-32767",
 						 .state_dir = state_dir,
 						 .forward_ipv6 = forward,
+						 .is_direct = families & DIRECT,
 						 .uplinks = uplinks,
 						 .uplink_count = MK_ARRAY_SIZE(uplinks) };
 	int ret = mk_sysctls_apply(&wanted, &err);
@@ -297,6 +298,30 @@ START_TEST(test_family_comes_and_goes)
 }
 END_TEST
 
+static int arp_announce(void)
+{
+	cleanup_free char *text = NULL;
+
+	ck_ok(mk_file_read("/proc/sys/net/ipv4/conf/up0/arp_announce", 64, &text, NULL, &err));
+	return atoi(text);
+}
+
+/* Uplinks tell their neighbours about this node's address if direct packets leave by them. */
+START_TEST(test_announce)
+{
+	int families = _i & (V4 | V6), direct = _i & DIRECT;
+
+	ck_ok(mk_sysctl_set("/proc/sys/net/ipv4/conf/up0/arp_announce", "0", &err));
+	apply(_i, false);
+	ck_assert_int_eq(arp_announce(), direct && families & V4 ? 2 : 0);
+	ck_assert_int_eq(read_setting("up0", "ndisc_notify"), direct && families & V6 ? 1 : 0);
+	ck_assert_int_eq(apply(_i, false), 0);
+	ck_ok(mk_sysctls_restore(state_dir, &err));
+	ck_assert_int_eq(arp_announce(), 0);
+	ck_assert_int_eq(read_setting("up0", "ndisc_notify"), 0);
+}
+END_TEST
+
 UNIT_SUITE("sysctl_ipv6")
 {
 	TCase *tc = unit_case(suite, "router", setup, teardown);
@@ -309,5 +334,6 @@ UNIT_SUITE("sysctl_ipv6")
 	tcase_add_loop_test(tc, test_nothing_is_written, 0, 2);
 	tcase_add_loop_test(tc, test_devices, 0, MK_ARRAY_SIZE(devices));
 	tcase_add_test(tc, test_family_comes_and_goes);
+	tcase_add_loop_test(tc, test_announce, V4, (V4 | V6 | DIRECT) + 1);
 	tcase_add_test(tc, test_kernel_without_ipv6);
 }

@@ -124,6 +124,10 @@ bool sends_direct(const struct mk_config *config);
 /* The uplink on whose link @ip is; NULL: none. Pure. */
 const struct mk_own_uplink *link_of(const struct links_input *input, const struct mk_ip *ip);
 
+/* greet.c: send each node on the link of a new uplink a packet from this node's own address, before
+ * any direct packet. IPv6 only. A packet that cannot be sent is logged. */
+void greet_links(struct mk_own_family *own);
+
 /* link_probes.c: with routing Auto, let the nodes on the link get probes, and decide by their
  * answers which nodes get direct packets. */
 mk_must_check int try_links(struct mk_own_family *own, struct mk_error *err);

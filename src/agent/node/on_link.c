@@ -67,6 +67,8 @@ int find_links(struct mk_own_family *own, struct mk_error *err)
 		peer->link_mtu_bytes = uplink ? uplink->link.mtu_bytes : 0;
 		peer->is_direct = uplink && sends_direct(&core->config);
 	}
+	if (input.family == AF_INET6 && sends_direct(&core->config))
+		greet_links(own);
 	if (core->config.routing == MK_ROUTING_AUTO && sends_direct(&core->config))
 		return try_links(own, err);
 	return 0;

@@ -68,6 +68,7 @@ struct mk_own_family {
 	struct mk_cidr *down_views; /* of other clusters that answer no probes */
 	size_t down_view_count;
 	struct mk_probes *link_probes; /* of nodes on the link, with routing Auto; NULL: none */
+	int greeted[MK_UPLINKS_MAX]; /* devices by which other nodes know this one; 0: none */
 	struct mk_load load; /* of the next datapath */
 };
 
