@@ -82,7 +82,7 @@ static const struct setting settings[] = {
 	{ "encryption", "encryption", "MODE", "None", "None, WireGuard or WireGuardOnly",
 	  "the overlay between the nodes of this cluster; WireGuard: encrypted to nodes that have a key; WireGuardOnly: packets of the overlay neither leave nor enter unencrypted",
 	  mk_parse_encryption, FIELD(encryption) },
-	{ "routing", "routing", "MODE", "Overlay", "Auto, Direct or Overlay",
+	{ "routing", "routing", "MODE", "Auto", "Auto, Direct or Overlay",
 	  "packets to other nodes of this cluster; Overlay: in VXLAN; Direct: to nodes on the same link without VXLAN, and others are reported; Auto: to those that answer probes on the link, with the MTU of Overlay",
 	  mk_parse_routing, FIELD(routing) },
 	{ "peerPools", "peer-pools", "CIDRS", "240.0.0.0/6", "an IPv4 range, an IPv6 range, one of each, or off",

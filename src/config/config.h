@@ -77,7 +77,7 @@ struct mk_config {
 	char peer_iface_name[IFNAMSIZ]; /* peerIfaceName, mkpeer */
 	uint16_t wireguard_port; /* wireguardPort; 0: no WireGuard */
 	enum mk_encryption encryption; /* encryption, None */
-	enum mk_routing routing; /* routing, Overlay */
+	enum mk_routing routing; /* routing, Auto */
 	struct mk_ranges peer_pools; /* peerPools, 240.0.0.0/6 */
 	/* clustersetCidr: 247.254.0.0/16, fd6d:6b63:7300::/112 */
 	struct mk_ranges clusterset;
