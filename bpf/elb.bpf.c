@@ -17,6 +17,7 @@
 #include "overlay.h"
 #include "policy.h"
 #include "service.h"
+#include "syn_gate.h"
 
 static __always_inline int follow_session(struct __sk_buff *skb, struct chain_ctx *ctx,
 					  struct packet *pkt, const struct session_hit *hit)
@@ -130,12 +131,17 @@ static __always_inline int is_session_of(const struct chain_ctx *ctx, const stru
 static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *ctx,
 				       const struct packet *pkt, struct session_hit *hit)
 {
+	int ret;
+
 	if (ctx->opens == CHAIN_OPENS_OWN && !needs_session(pkt)) {
 		session_end(SERVICE_SESSIONS, pkt, hit);
 		return not_ours(skb, ctx, pkt);
 	}
 	if (ctx->opens != CHAIN_OPENS_OWN && is_hosts_answer(skb, pkt))
 		return TC_ACT_UNSPEC;
+	ret = syn_gate_pass(skb, ctx, pkt, hit);
+	if (ret != MK_GO_ON)
+		return ret;
 	if (ctx->opens == CHAIN_OPENS_HOST_PORT && !is_first_for_host_port(pkt))
 		return TC_ACT_UNSPEC;
 	return open_next(skb, ctx, pkt, hit);

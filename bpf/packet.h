@@ -19,6 +19,8 @@
 
 #include "checksum.h"
 #include "maps.h"
+
+#define MK_OWN_TTL 64 /* of packets that this node sends itself; also the hop limit */
 #if MK_FAMILY == 4
 #include "icmp4.h"
 #else

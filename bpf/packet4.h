@@ -200,6 +200,14 @@ static __always_inline int rewrite_ttl(struct __sk_buff *skb, ip_header *ip)
 	return 0;
 }
 
+/* Set the TTL of a packet that this node sends. */
+static __always_inline void rewrite_ttl_own(struct __sk_buff *skb, ip_header *ip)
+{
+	(void)skb;
+	csum_add_diff(&ip->check, bpf_htons(MK_OWN_TTL << 8) + (__u16)~bpf_htons(ip->ttl << 8));
+	ip->ttl = MK_OWN_TTL;
+}
+
 /* Update the checksum at @field of TCP or UDP for a change of the addresses by @addrs. */
 static __always_inline int pseudo_csum_change(struct __sk_buff *skb, __u32 field, __u32 addrs,
 					      __u64 flags)
@@ -245,7 +253,7 @@ static __always_inline __u32 fill_error_ip(ip_header *ip, const struct mk_addr *
 	ip->ihl = 5;
 	ip->tot_len = bpf_htons(sizeof(*ip) + bytes);
 	ip->frag_off = bpf_htons(MK_IP_DF);
-	ip->ttl = 64;
+	ip->ttl = MK_OWN_TTL;
 	ip->protocol = IPPROTO_ICMP;
 	ip->saddr = source->word[0];
 	ip->daddr = dest->word[0];

@@ -225,6 +225,13 @@ static __always_inline int rewrite_ttl(struct __sk_buff *skb, ip_header *ip)
 	return 0;
 }
 
+/* Set the hop limit of a packet that this node sends. */
+static __always_inline void rewrite_ttl_own(struct __sk_buff *skb, ip_header *ip)
+{
+	bpf_csum_update(skb, bpf_htons(MK_OWN_TTL) + (__u16)~bpf_htons(ip->hop_limit));
+	ip->hop_limit = MK_OWN_TTL;
+}
+
 /* Update the checksum at @field of TCP or UDP for a change of the addresses by @addrs. The
  * addresses and the checksum cancel out in a CHECKSUM_COMPLETE sum. Without BPF_F_IPV6 the
  * kernel assumes IPv4, where addresses and the IP header's checksum do, and changes the sum
@@ -285,7 +292,7 @@ static __always_inline __u32 fill_error_ip(ip_header *ip, const struct mk_addr *
 	ip->version = 6;
 	ip->payload_len = bpf_htons(bytes);
 	ip->nexthdr = IPPROTO_ICMPV6;
-	ip->hop_limit = 64;
+	ip->hop_limit = MK_OWN_TTL;
 	__builtin_memcpy(&ip->saddr, source, sizeof(ip->saddr));
 	__builtin_memcpy(&ip->daddr, dest, sizeof(ip->daddr));
 	return bpf_csum_diff(NULL, 0, (__be32 *)&ip->saddr, 2 * sizeof(ip->saddr),

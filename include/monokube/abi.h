@@ -737,73 +737,78 @@ struct mk_node {
 	__u8 encrypts_all;
 	__u8 keeps_client; /* clientAddress: Keep (bpf/client.h) */
 	__u32 cluster_number; /* of this cluster (clusters.h); 0: there are no others */
+	/* A CPU opens one TCP session from outside per so many nanoseconds, without proof of the
+	 * client's address (bpf/syn_gate.h); 0: all. */
+	__u32 syn_ns;
 };
-_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(84, 192), "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(88, 196), "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 
 /* One line per reason: the name, and the text that an operator reads. Append only. */
-#define MK_DROP_REASONS(X)                                                                        \
-	X(TRUNCATED, "packet shorter than its headers say")                                       \
-	X(BAD_HEADER, "invalid IP version, header length or total length")                        \
-	X(NOT_IPV4, "neither IPv4 nor IPv6, or of a family this node does not run")               \
-	X(SPOOFED_ADDRESS, "pod sends from an address that is not its own")                       \
-	X(SPOOFED_MAC, "pod sends from a MAC address that is not its own")                        \
-	X(CHAIN_BROKEN, "tail call into an empty slot of the program array")                      \
-	X(NO_BACKEND, "chosen backend is not in its table")                                       \
-	X(NO_LOCAL_BACKEND, "traffic policy Local and no backend on this node")                   \
-	X(SESSION_TABLE_FULL, "no free entry for a new session")                                  \
-	X(NAT_PORTS_EXHAUSTED, "no free source port towards this destination")                    \
-	X(NO_POD,                                                                                 \
-	  "address of this node's pod CIDR that no pod has (answered with host unreachable)")     \
-	X(NO_ROUTE, "address inside the cluster's ranges that no pod, node or Service has")       \
-	X(NOT_UNICAST, "multicast, broadcast or loopback destination")                            \
-	X(TTL_EXPIRED, "TTL used up (answered with time exceeded where possible)")                \
-	X(TOO_BIG, "does not fit the next MTU (answered with fragmentation needed)")              \
-	X(FRAGMENT_UNKNOWN, "fragment whose first fragment was not seen")                         \
-	X(PROTOCOL, "protocol that cannot be translated")                                         \
-	X(REWRITE_FAILED, "the kernel refused to change the packet")                              \
-	X(REFUSED, "Service without backends or unknown port (answered with port unreachable)")   \
-	X(OVERLAY_STRAY, "packet from another node that is not for this node")                    \
-	X(SOURCE_RANGE, "client is not in the Service's loadBalancerSourceRanges")                \
-	X(OVERLAY_FORGED,                                                                         \
-	  "UDP to the overlay's port through the datapath: only nodes may send it")               \
-	X(SOURCE_ROUTE, "packet chooses its own route (IP option source route)")                  \
-	X(FORGED_ERROR,                                                                           \
-	  "ICMP error of a pod about another's packet, or that shrinks overlay packets")          \
-	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")      \
-	X(OVERLAY_STRANGER,                                                                       \
-	  "overlay packet from no node, or with the source address of another node")              \
-	X(ERROR_LIMIT, "not forwarded; no ICMP error sent, because their limit was reached")      \
-	X(HOST_ROUTE,                                                                             \
-	  "this host has no route there, or one that forbids it (answered as the host would)")    \
-	X(NO_UPLINK,                                                                              \
-	  "this host's route uses a device that is no uplink (answered with net unreachable)")    \
-	X(EXTENSION_HEADER,                                                                       \
-	  "IPv6 extension headers that are too many, or too long, to find layer 4")               \
-	X(NEIGHBOUR_DISCOVERY, "IPv6 neighbour discovery or multicast listener message of a pod") \
-	X(POLICY_INGRESS, "the destination pod's policies do not allow it")                       \
-	X(POLICY_EGRESS, "the source pod's policies do not allow it")                             \
-	X(POLICY_PENDING, "the pod's policies are not known yet")                                 \
-	X(POLICY_NO_FLOW, "belongs to no known connection, and a policy isolates an end of it")   \
-	X(SFC_NO_CHAIN, "packet of a function pod that belongs to no service function chain")     \
-	X(SFC_UNAVAILABLE, "no replica of a function of the flow's chain is ready")               \
-	X(SFC_FORGED, "packet of a function pod whose flow does not pass this function")          \
-	X(SFC_REFLECTED, "packet of a function pod on the side from which it came")               \
-	X(SFC_PATHS_FULL, "no free entry for the path of a flow through a chain")                 \
-	X(SFC_AMBIGUOUS,                                                                          \
-	  "another replica of the chain's end has this flow: let each use ports of its own")      \
-	X(PEER_UNKNOWN, "address of no ClusterPeer, or a packet of a cluster that is none")       \
-	X(PEER_NO_NODE, "no node of the ClusterPeer is known, or device mkpeer is missing")       \
-	X(PEER_VERSION, "packet of another cluster in a format that this version does not know")  \
-	X(PEER_SOURCE, "source that no pod of the sending cluster can have")                      \
-	X(PEER_TRANSIT, "packet for a third cluster that this one does not relay to")             \
-	X(PEER_DENIED, "another cluster's packet that the ClusterPeer's access does not allow")   \
-	X(PEER_CLEAR, "packet to a ClusterPeer with encryption that would leave unencrypted")     \
-	X(OVERLAY_CLEAR,                                                                          \
-	  "overlay packet that leaves or comes unencrypted, with encryption: WireGuardOnly")      \
-	X(DIRECT_FORGED,                                                                          \
-	  "another node's pod or overlay address without VXLAN, not from that node's MAC address")
+#define MK_DROP_REASONS(X)                                                                         \
+	X(TRUNCATED, "packet shorter than its headers say")                                        \
+	X(BAD_HEADER, "invalid IP version, header length or total length")                         \
+	X(NOT_IPV4, "neither IPv4 nor IPv6, or of a family this node does not run")                \
+	X(SPOOFED_ADDRESS, "pod sends from an address that is not its own")                        \
+	X(SPOOFED_MAC, "pod sends from a MAC address that is not its own")                         \
+	X(CHAIN_BROKEN, "tail call into an empty slot of the program array")                       \
+	X(NO_BACKEND, "chosen backend is not in its table")                                        \
+	X(NO_LOCAL_BACKEND, "traffic policy Local and no backend on this node")                    \
+	X(SESSION_TABLE_FULL, "no free entry for a new session")                                   \
+	X(NAT_PORTS_EXHAUSTED, "no free source port towards this destination")                     \
+	X(NO_POD,                                                                                  \
+	  "address of this node's pod CIDR that no pod has (answered with host unreachable)")      \
+	X(NO_ROUTE, "address inside the cluster's ranges that no pod, node or Service has")        \
+	X(NOT_UNICAST, "multicast, broadcast or loopback destination")                             \
+	X(TTL_EXPIRED, "TTL used up (answered with time exceeded where possible)")                 \
+	X(TOO_BIG, "does not fit the next MTU (answered with fragmentation needed)")               \
+	X(FRAGMENT_UNKNOWN, "fragment whose first fragment was not seen")                          \
+	X(PROTOCOL, "protocol that cannot be translated")                                          \
+	X(REWRITE_FAILED, "the kernel refused to change the packet")                               \
+	X(REFUSED, "Service without backends or unknown port (answered with port unreachable)")    \
+	X(OVERLAY_STRAY, "packet from another node that is not for this node")                     \
+	X(SOURCE_RANGE, "client is not in the Service's loadBalancerSourceRanges")                 \
+	X(OVERLAY_FORGED,                                                                          \
+	  "UDP to the overlay's port through the datapath: only nodes may send it")                \
+	X(SOURCE_ROUTE, "packet chooses its own route (IP option source route)")                   \
+	X(FORGED_ERROR,                                                                            \
+	  "ICMP error of a pod about another's packet, or that shrinks overlay packets")           \
+	X(MARTIAN_SOURCE, "packet on an uplink with a source that no host outside can have")       \
+	X(OVERLAY_STRANGER,                                                                        \
+	  "overlay packet from no node, or with the source address of another node")               \
+	X(ERROR_LIMIT, "not forwarded; no ICMP error sent, because their limit was reached")       \
+	X(HOST_ROUTE,                                                                              \
+	  "this host has no route there, or one that forbids it (answered as the host would)")     \
+	X(NO_UPLINK,                                                                               \
+	  "this host's route uses a device that is no uplink (answered with net unreachable)")     \
+	X(EXTENSION_HEADER,                                                                        \
+	  "IPv6 extension headers that are too many, or too long, to find layer 4")                \
+	X(NEIGHBOUR_DISCOVERY, "IPv6 neighbour discovery or multicast listener message of a pod")  \
+	X(POLICY_INGRESS, "the destination pod's policies do not allow it")                        \
+	X(POLICY_EGRESS, "the source pod's policies do not allow it")                              \
+	X(POLICY_PENDING, "the pod's policies are not known yet")                                  \
+	X(POLICY_NO_FLOW, "belongs to no known connection, and a policy isolates an end of it")    \
+	X(SFC_NO_CHAIN, "packet of a function pod that belongs to no service function chain")      \
+	X(SFC_UNAVAILABLE, "no replica of a function of the flow's chain is ready")                \
+	X(SFC_FORGED, "packet of a function pod whose flow does not pass this function")           \
+	X(SFC_REFLECTED, "packet of a function pod on the side from which it came")                \
+	X(SFC_PATHS_FULL, "no free entry for the path of a flow through a chain")                  \
+	X(SFC_AMBIGUOUS,                                                                           \
+	  "another replica of the chain's end has this flow: let each use ports of its own")       \
+	X(PEER_UNKNOWN, "address of no ClusterPeer, or a packet of a cluster that is none")        \
+	X(PEER_NO_NODE, "no node of the ClusterPeer is known, or device mkpeer is missing")        \
+	X(PEER_VERSION, "packet of another cluster in a format that this version does not know")   \
+	X(PEER_SOURCE, "source that no pod of the sending cluster can have")                       \
+	X(PEER_TRANSIT, "packet for a third cluster that this one does not relay to")              \
+	X(PEER_DENIED, "another cluster's packet that the ClusterPeer's access does not allow")    \
+	X(PEER_CLEAR, "packet to a ClusterPeer with encryption that would leave unencrypted")      \
+	X(OVERLAY_CLEAR,                                                                           \
+	  "overlay packet that leaves or comes unencrypted, with encryption: WireGuardOnly")       \
+	X(DIRECT_FORGED,                                                                           \
+	  "another node's pod or overlay address without VXLAN, not from that node's MAC address") \
+	X(SYN_FLOOD,                                                                               \
+	  "TCP connection above synRate (a SYN is answered: its client can prove its address)")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,
@@ -819,6 +824,23 @@ enum mk_drop_reason {
 #define MK_ERROR_NS	   1000000ULL
 #define MK_ERROR_BURST	   50
 #define MK_ERROR_BURST_MTU 60
+
+/* Map syn_secret, one entry (bpf/syn_gate.h). The agent makes it once; 0: not yet. */
+struct mk_syn_secret {
+	__u64 half[2];
+	__u64 asked_ns; /* when a client was asked last, by the second */
+};
+_Static_assert(sizeof(struct mk_syn_secret) == 24, "map value ABI");
+
+/* Map syn_verified: the client with this address has proved it. */
+struct mk_syn_client {
+	__u64 since_ns, paid_ns; /* paid_ns: its own budget, as in map syn_budget */
+};
+_Static_assert(sizeof(struct mk_syn_client) == 16, "map value ABI");
+
+/* Map syn_budget, per CPU, one entry: as map error_budget, for TCP sessions from outside. The SYNs
+ * of so many nanoseconds, but at least one, may come at once. */
+#define MK_SYN_BURST_NS 100000000ULL
 
 /* Map drops: per-CPU array, index = reason * MK_HOOK_COUNT + hook. */
 struct mk_drop_counter {

@@ -112,6 +112,7 @@ struct mk_config {
 	uint32_t session_entries; /* sessionTableSize, 524288; a connection takes two */
 	uint32_t new_session_entries; /* newSessionTableSize, 65536 */
 	uint32_t affinity_entries; /* affinityTableSize, 65536 */
+	uint32_t syn_rate; /* synRate, 0: no bound; per second and processor */
 	char proc_sys_dir[PATH_MAX]; /* --proc-sys-dir, /proc/sys */
 	char state_dir[PATH_MAX]; /* --state-dir, MK_STATE_DIR */
 	char bpf_dir[PATH_MAX]; /* --bpf-dir, MK_BPF_DIR */

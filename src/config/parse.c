@@ -18,6 +18,7 @@
 
 #define MTU_MIN_BYTES  576 /* every IPv4 host must accept this size (RFC 791) */
 #define CLUSTER_ID_MAX 0xffffff
+#define SYN_RATE_MAX   1000000
 #define MTU_MAX_BYTES  65535
 
 #define TABLE_MIN_ENTRIES 1024
@@ -353,15 +354,26 @@ int mk_parse_mtu(const char *text, void *field, size_t size)
 	return 0;
 }
 
+static int parse_up_to(const char *text, unsigned long max, uint32_t *field)
+{
+	unsigned long number;
+
+	if (parse_number(text, text + strlen(text), 0, max, &number) < 0)
+		return -EINVAL;
+	*field = (uint32_t)number;
+	return 0;
+}
+
 int mk_parse_cluster_id(const char *text, void *field, size_t size)
 {
-	unsigned long id;
-
 	(void)size;
-	if (parse_number(text, text + strlen(text), 0, CLUSTER_ID_MAX, &id) < 0)
-		return -EINVAL;
-	*(uint32_t *)field = (uint32_t)id;
-	return 0;
+	return parse_up_to(text, CLUSTER_ID_MAX, field);
+}
+
+int mk_parse_syn_rate(const char *text, void *field, size_t size)
+{
+	(void)size;
+	return parse_up_to(text, SYN_RATE_MAX, field);
 }
 
 /* Each is the largest prime below a power of two, so that almost no part of a table is padding. */

@@ -47,6 +47,7 @@ mk_parse_fn mk_parse_port_range; /* uint16_t[2] */
 mk_parse_fn mk_parse_mtu; /* uint32_t */
 mk_parse_fn mk_parse_maglev_slots; /* uint32_t: a prime of MK_EXPECTED_MAGLEV_SLOTS */
 mk_parse_fn mk_parse_table_size; /* uint32_t */
+mk_parse_fn mk_parse_syn_rate; /* uint32_t */
 mk_parse_fn mk_parse_bool; /* bool */
 mk_parse_fn mk_parse_log_level; /* enum mk_log_level */
 mk_parse_fn mk_parse_log_format; /* enum mk_log_format */

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -355,6 +357,26 @@ static int open_clusters(struct mk_datapath *datapath, struct mk_error *err)
 	return datapath->clusters ? 0 : -EINVAL;
 }
 
+/* The secret stays from load to load: clients have been asked with it. Without one, programs ask no
+ * client (bpf/syn_gate.h). */
+static int make_syn_secret(const struct mk_datapath *datapath, struct mk_error *err)
+{
+	struct mk_syn_secret secret = { 0 };
+	struct mk_table table;
+	__u32 zero = 0;
+	int fd = mk_object_map(datapath->object, "syn_secret", err);
+	int ret = fd < 0 ? fd : mk_table_init(&table, "syn_secret", fd, err);
+
+	if (ret < 0)
+		return ret;
+	if (mk_table_get(&table, &zero, &secret, err) == 0 && secret.half[0])
+		return 0;
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+		return mk_error_errno(err, errno, "no random numbers for map 'syn_secret'");
+	secret.half[0] |= 1; /* 0 is none */
+	return mk_table_put(&table, &zero, &secret, err);
+}
+
 static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 {
 	const struct {
@@ -416,7 +438,8 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		if (ret < 0)
 			return ret;
 	}
-	ret = open_services(datapath, err) ?: open_policies(datapath, err);
+	ret = make_syn_secret(datapath, err);
+	ret = ret ?: open_services(datapath, err) ?: open_policies(datapath, err);
 	ret = ret ?: open_sfc(datapath, err) ?: open_clusters(datapath, err);
 	return ret < 0 ? ret : datapath_recover_routes(datapath, err);
 }

@@ -88,14 +88,33 @@ static void clear_drops(void)
 }
 
 /* A per-CPU array of __u64. */
-static void clear_numbers(const char *map, __u32 count)
+static void put_numbers(const char *map, __u32 count, __u64 number)
 {
 	int cpus = libbpf_num_possible_cpus();
-	__u64 none[cpus];
+	__u64 each[cpus];
 
-	memset(none, 0, sizeof(none));
+	for (int i = 0; i < cpus; i++)
+		each[i] = number;
 	for (__u32 i = 0; i < count; i++)
-		ck_assert_int_eq(row_update(fixture_map(map), &i, none, 0), 0);
+		ck_assert_int_eq(row_update(fixture_map(map), &i, each, 0), 0);
+}
+
+static void clear_numbers(const char *map, __u32 count)
+{
+	put_numbers(map, count, 0);
+}
+
+void fixture_syn_flood(void)
+{
+	put_numbers("syn_budget", 1, 1ULL << 60);
+}
+
+static void put_syn_secret(void)
+{
+	const struct mk_syn_secret secret = { { 0x0123456789abcdefULL, 0xfedcba9876543210ULL }, 0 };
+	__u32 zero = 0;
+
+	ck_assert_int_eq(row_update(fixture_map("syn_secret"), &zero, &secret, 0), 0);
 }
 
 static int64_t quota_of_each;
@@ -321,6 +340,7 @@ void fixture_reset(void)
 					      "affinity",
 					      "affinity_new",
 					      "affinity_backends",
+					      "syn_verified",
 					      "source_ranges",
 					      "peers",
 					      "far_peers",
@@ -351,6 +371,8 @@ void fixture_reset(void)
 	clear_drops();
 	clear_numbers("error_budget", 1);
 	clear_numbers("policy_events", MK_POLICY_EVENTS);
+	clear_numbers("syn_budget", 1);
+	put_syn_secret();
 	context = (struct __sk_buff){ 0 };
 	run_flags = 0;
 	one_uplink();

@@ -52,6 +52,10 @@ void fixture_one_family(void);
 void fixture_other_underlay(void);
 /* encryption: WireGuardOnly. */
 void fixture_encrypts_all(void);
+/* synRate: each CPU opens one TCP session from outside per @ns nanoseconds without a proof. Call it
+ * before fixture_load(). */
+void fixture_syn_ns(uint32_t ns);
+void fixture_syn_flood(void); /* every CPU's budget is used up, until the next fixture_reset() */
 /* There are other clusters; this one has the number FIXTURE_CLUSTER. Call it before fixture_load(). */
 #define FIXTURE_CLUSTER 100
 void fixture_clusters(void);

@@ -21,6 +21,7 @@
 /* The settings that a test makes before fixture_load(). */
 static struct settings {
 	uint16_t nat_port_min, nat_port_max;
+	uint32_t syn_ns;
 	bool exact_clock, before_linux_6_16;
 	bool keeps_source, keeps_client;
 	bool wide; /* FIXTURE_WIDE_NET */
@@ -58,6 +59,7 @@ static void fill_node(struct mk_node *node)
 	node->has_ipv6_csum = family_is6() && !settings.before_linux_6_16 && object_has_ipv6_csum();
 	node->keeps_source = settings.keeps_source;
 	node->keeps_client = settings.keeps_client;
+	node->syn_ns = settings.syn_ns;
 	node->has_other_family = settings.both && !family_is6();
 	node->is_carried_by_other = settings.other_underlay && settings.both;
 	node->checks_far_carriers = settings.other_underlay && !settings.both;
@@ -212,6 +214,11 @@ void fixture_exact_clock(void)
 void fixture_keep_source(void)
 {
 	settings.keeps_source = true;
+}
+
+void fixture_syn_ns(uint32_t ns)
+{
+	settings.syn_ns = ns;
 }
 
 void fixture_keep_client(void)

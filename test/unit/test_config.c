@@ -80,6 +80,7 @@ START_TEST(test_defaults)
 	ck_assert_uint_eq(config.session_entries, 524288);
 	ck_assert_uint_eq(config.new_session_entries, 65536);
 	ck_assert_uint_eq(config.affinity_entries, 65536);
+	ck_assert_uint_eq(config.syn_rate, 0);
 	ck_assert_uint_eq(config.api_retry_max_s, 30);
 	ck_assert_str_eq(config.state_dir, "/var/lib/monokube");
 	ck_assert_str_eq(config.bpf_dir, "/sys/fs/bpf/monokube");
@@ -658,6 +659,10 @@ static const struct {
 	  { "clusterId", "16777216" },
 	  { REQUIRED },
 	  { "clusterId", "'16777216'", "0 to 16777215" } },
+	{ "synRate",
+	  { "synRate", "1000001" },
+	  { REQUIRED },
+	  { "synRate", "'1000001'", "0 to 1000000" } },
 	{ "pools for views with the cluster's range",
 	  { "clusterName", "west" },
 	  { REQUIRED, "--peer-pools=10.0.0.0/6" },

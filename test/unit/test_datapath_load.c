@@ -71,6 +71,32 @@ static void attach_again(struct mk_datapath *datapath)
 	mk_datapath_free(datapath);
 }
 
+static struct mk_syn_secret syn_secret(void)
+{
+	cleanup_close int fd = mk_pin_open(fx.bpf_dir, MK_PIN_MAPS, "syn_secret", &fx.err);
+	struct mk_syn_secret secret;
+	__u32 zero = 0;
+
+	ck_assert_int_eq(bpf_map_lookup_elem(fd, &zero, &secret), 0);
+	return secret;
+}
+
+/* Clients have been asked with the secret, so it stays. */
+START_TEST(test_syn_secret)
+{
+	struct mk_syn_secret made, now;
+
+	mk_datapath_free(fx_attached());
+	made = syn_secret();
+	ck_assert_uint_ne(made.half[0], 0);
+	ck_assert_uint_ne(made.half[1], 0);
+	fx.constants.syn_ns = 100000; /* other programs on the same tables */
+	attach_again(fx_loaded_again());
+	now = syn_secret();
+	ck_assert_mem_eq(&now, &made, sizeof(now));
+}
+END_TEST
+
 /* Programs, chain and tables stay, and an emptied hook gets its program again. */
 START_TEST(test_reused)
 {
@@ -275,6 +301,7 @@ UNIT_SUITE("datapath_load")
 	tcase_add_test(tc, test_not_loaded);
 	tcase_add_test(tc, test_states);
 	tcase_add_test(tc, test_everything_outlives_the_agent);
+	tcase_add_test(tc, test_syn_secret);
 	tcase_add_test(tc, test_reused);
 	tcase_add_test(tc, test_adopted);
 	tcase_add_loop_test(tc, test_not_reused, 0, MK_ARRAY_SIZE(differences));

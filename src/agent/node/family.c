@@ -216,6 +216,7 @@ static struct mk_node constants(const struct mk_own_family *own)
 		.encrypts = config->cluster_name[0] && config->wireguard_port,
 		.encrypts_all = config->encryption == MK_ENCRYPTION_ONLY,
 		.cluster_number = mk_own_cluster_number(config),
+		.syn_ns = config->syn_rate ? 1000000000 / config->syn_rate : 0,
 	};
 
 	memcpy(constants.gateway_mac, addresses->gateway_mac.byte, sizeof(constants.gateway_mac));

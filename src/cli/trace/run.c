@@ -390,6 +390,7 @@ static int load(struct mk_trace_copy *copy, const struct mk_view *view, const ch
 	int ret;
 
 	node.makes_no_copies = 1;
+	node.syn_ns = 0; /* as below the rate: no flood decides about the packet */
 	copy->object = mk_object_open(&node, err);
 	if (!copy->object)
 		return -EINVAL;

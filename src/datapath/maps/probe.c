@@ -37,6 +37,7 @@ static const struct mk_node probe_node_ipv4 = {
 	.nat_port_min = 49152,
 	.nat_port_max = 65535,
 	.has_other_family = 1,
+	.syn_ns = 100000,
 	.gateway_mac = { 0x02, 0x4d, 0x0a, 0xf4, 0x01, 0xfe },
 	.vtep_mac = { 0x02, 0x4d, 0x0a, 0x12, 0x00, 0x01 },
 };
@@ -52,6 +53,7 @@ static const struct mk_node probe_node_ipv6 = {
 	.vtep_mask = IPV6(0xffffffff, 0xffffffff, 0),
 	.nat_port_min = 49152,
 	.nat_port_max = 65535,
+	.syn_ns = 100000,
 	.gateway_mac = { 0x02, 0x4d, 0x00, 0x00, 0x03, 0xfe },
 	.vtep_mac = { 0x02, 0x4d, 0x00, 0x00, 0x00, 0x01 },
 };

@@ -119,6 +119,7 @@ static const struct map_form key_forms[] = {
 	{ "host_ports", FORM(host_port_key, mk_host_port_key, 8) },
 	{ "routes", FORM(route_key, mk_route_key, 8) },
 	{ "peers", FORM(address, mk_addr, 4) },
+	{ "syn_verified", FORM(address, mk_addr, 4) },
 	{ "fragments", FORM(fragment_key, mk_fragment_key, 12) },
 	{ "policy_identities", FORM(address, mk_addr, 4) },
 	{ "policy_blocks", FORM(block_key, mk_policy_block_key, 16) },
