@@ -148,6 +148,21 @@ def wireguard():
     wait("the annotation of the new Node", lambda: annotation() == "KEY=:51871")
 
 
+def wireguard_changed_meanwhile():
+    """.. also if it is changed before the answer to the report comes"""
+    server = Server()
+    server.faults({"match": {"method": "PATCH", "target": "/status"}, "late": 2})
+    client = Follow(server, "--node", "worker-1", "--wireguard", "KEY=:51871").listed()
+    client.process.send_signal(signal.SIGUSR1)
+
+    def annotation():
+        return server.done("GET", NODES + "/worker-1")["metadata"].get("annotations", {}).get("networking.monokube.io/wireguard")
+    wait("the annotation", lambda: annotation() == "KEY=:51871")
+    server.patch(NODES + "/worker-1", {"metadata": {"annotations": {"networking.monokube.io/wireguard": "other"}}})
+    client.logs("is False")
+    wait("the annotation again", lambda: annotation() == "KEY=:51871")
+
+
 def ready_refused():
     """403 and 404 for the condition, and 503 for an Event: tried again, nothing else suffers"""
     server = Server()
@@ -317,7 +332,7 @@ def older_slices():
 
 
 TESTS = [nonsense, service_cidrs, endpoints_instead, no_endpoints, version_unknown, forbidden, ready_condition, wireguard,
-         ready_refused, events, other_events, where_an_operator_looks, told_before_bookmark, what_kube_proxy_asks, become,
+         wireguard_changed_meanwhile, ready_refused, events, other_events, where_an_operator_looks, told_before_bookmark, what_kube_proxy_asks, become,
          older_slices]
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@
 #define CONDITION_MESSAGE "monokube: the datapath of this node is ready"
 
 static void patch_condition(uv_timer_t *timer);
+static void begin_patch(struct mk_report *report);
 
 void report_time(time_t when, char text[MK_TIME_CHARS])
 {
@@ -39,15 +40,16 @@ static void condition_done(void *ctx, const struct mk_http_result *result)
 
 	report->condition.transfer = NULL;
 	if (result->status == 200 && result->failure == 0) {
-		report->confirmed = true;
+		report->confirmed = !report->is_stale;
 		report->refused = false;
 		if (uv_now(report->loop) - report->confirmed_ms > QUIET_MS)
 			mk_backoff_reset(&report->condition.backoff);
 		report->confirmed_ms = uv_now(report->loop);
 		mk_log_info("node %s: condition " CONDITION " is False", report->node_name);
+		begin_patch(report);
 		return;
 	}
-	if (result->status == 404) {
+	if (result->status == 404 && !report->is_stale) {
 		report->no_node = true;
 		mk_log_info("node %s: no Node yet to set condition " CONDITION " on",
 			    report->node_name);
@@ -102,6 +104,7 @@ static void patch_condition(uv_timer_t *timer)
 		target = NULL;
 	request.target = target;
 	request.body = body;
+	report->is_stale = false;
 	if (target && body)
 		report->condition.transfer = mk_http_start(report->http, &request, &err);
 	if (!report->condition.transfer)
@@ -159,6 +162,7 @@ void mk_report_wireguard(struct mk_report *report, const char *text)
 		return;
 	snprintf(report->wireguard, sizeof(report->wireguard), "%s", text);
 	report->confirmed = false;
+	report->is_stale = true;
 	begin_patch(report);
 }
 
@@ -166,6 +170,7 @@ void mk_report_node(struct mk_report *report, json_object *node)
 {
 	report->no_node = false;
 	report->confirmed = condition_is_false(node) && has_wireguard(report, node);
+	report->is_stale = !report->confirmed;
 	begin_patch(report);
 }
 

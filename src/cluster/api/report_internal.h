@@ -32,6 +32,7 @@ struct mk_report {
 	bool wanted; /* the datapath is ready */
 	char wireguard[64]; /* MK_WIREGUARD_ANNOTATION of the Node; empty: it stays as it is */
 	bool confirmed; /* the server has the condition set */
+	bool is_stale; /* since the patch was sent, the Node was seen without what it sets */
 	uint64_t confirmed_ms; /* when it was last set */
 	bool no_node; /* no Node to set it on: wait until one is seen */
 	bool refused; /* access denied: logged once */

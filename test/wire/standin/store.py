@@ -171,15 +171,16 @@ class Store:
                          "please apply your changes to the latest version and try again" % (resource.title, name),
                          details={"name": name, "group": resource.group, "kind": resource.plural})
         # A Node's annotations change through its status, too (nodeStatusStrategy keeps the spec alone).
+        kept = before
         if part == "status" and resource.plural == "nodes" and "annotations" in meta:
-            before = dict(before, metadata=dict(before["metadata"], annotations=meta["annotations"]))
+            kept = dict(before, metadata=dict(before["metadata"], annotations=meta["annotations"]))
         if part == "status":  # this alone changes through the subresource ...
-            obj = dict(before, status=obj.get("status", {}))
+            obj = dict(kept, status=obj.get("status", {}))
         elif "status" in before:  # ... and only through it
             obj["status"] = before["status"]
         else:
             obj.pop("status", None)
-        obj["metadata"] = dict(before["metadata"] if part else obj["metadata"])
+        obj["metadata"] = dict(kept["metadata"] if part else obj["metadata"])
         for fixed in ("uid", "creationTimestamp", "namespace", "name"):
             if fixed in before["metadata"]:
                 obj["metadata"][fixed] = before["metadata"][fixed]

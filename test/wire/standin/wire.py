@@ -78,6 +78,7 @@ class Exchange:
         headers.setdefault("Content-Type", "application/json")
         if "chunked" not in self.faults:
             headers["Content-Length"] = str(len(body))
+        await asyncio.sleep(self.faults.get("late", 0))
         await self.head(status, headers)
         await self.data(body)
         await self.end()
