@@ -6,13 +6,21 @@
 LOAD=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../chaos/load.py")
 DENIED=$(dirname "$LOAD")/denied.py
 
+# in_background FILE COMMAND...: until it runs. FILE is empty before: the background may be late, and an
+# earlier load of the same name says `running`, too.
+in_background()
+{
+	: >"$1"
+	"${@:2}" >>"$1" 2>&1 </dev/null &
+	wait_for 10 grep -q running "$1"
+}
+
 # load NAME WHERE ADDRESS...: until stop_load; broken connections and losses are in $TMP/load.NAME
 load()
 {
 	local name=$1 where=$2
 	shift 2
-	on "$where" "$LOAD" "$@" >"$TMP/load.$name" 2>&1 </dev/null &
-	wait_for 10 grep -q running "$TMP/load.$name"
+	in_background "$TMP/load.$name" on "$where" "$LOAD" "$@"
 }
 
 # denied NAME WHERE ADDRESS...: until stop_denied; answers are in $TMP/denied.NAME
@@ -20,12 +28,16 @@ denied()
 {
 	local name=$1 where=$2
 	shift 2
-	on "$where" "$DENIED" "$@" >"$TMP/denied.$name" 2>&1 </dev/null &
-	wait_for 10 grep -q running "$TMP/denied.$name"
+	in_background "$TMP/denied.$name" on "$where" "$DENIED" "$@"
 }
 
-# have_ended WORD FILE...: each has its last line
-have_ended() { (($(grep -L "^$1" "${@:2}" | wc -l) == 0)); }
+# have_ended WORD FILE...: each has its last line; shows the ends of those that have not
+have_ended()
+{
+	local files
+	mapfile -t files < <(grep -L "^$1" "${@:2}")
+	((${#files[@]} == 0)) || { tail -n 5 "${files[@]}"; return 1; }
+}
 
 # is_of_lab PID: `ip netns identify` fails if another lab removes a network namespace meanwhile
 is_of_lab()
