@@ -153,7 +153,8 @@ MK_MAP(error_budget, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, 1, 0);
 /* a flood of SYNs (bpf/syn_gate.h) */
 MK_MAP(syn_secret, BPF_MAP_TYPE_ARRAY, __u32, struct mk_syn_secret, 1, 0);
 MK_MAP(syn_budget, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, 1, 0);
-MK_MAP(syn_verified, BPF_MAP_TYPE_LRU_HASH, struct mk_addr, struct mk_syn_client, 16384, 0);
+MK_MAP(syn_verified, BPF_MAP_TYPE_LRU_HASH, struct mk_addr, struct mk_syn_client,
+       MK_SYN_CLIENTS_MAX, 0);
 MK_MAP(links, BPF_MAP_TYPE_ARRAY, __u32, struct mk_links, 1, 0);
 MK_MAP(uplinks, BPF_MAP_TYPE_HASH, __u32, struct mk_uplink, MK_UPLINKS_MAX, BPF_F_NO_PREALLOC);
 MK_MAP(way, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct mk_way, 1, 0);

@@ -837,6 +837,7 @@ struct mk_syn_client {
 	__u64 since_ns, paid_ns; /* paid_ns: its own budget, as in map syn_budget */
 };
 _Static_assert(sizeof(struct mk_syn_client) == 16, "map value ABI");
+#define MK_SYN_CLIENTS_MAX 16384 /* without synRate the table has one entry */
 
 /* Map syn_budget, per CPU, one entry: as map error_budget, for TCP sessions from outside. The SYNs
  * of so many nanoseconds, but at least one, may come at once. */

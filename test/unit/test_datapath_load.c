@@ -9,7 +9,9 @@
 #include "datapath/datapath.h"
 #include "datapath/maps/pin.h"
 #include "datapath/maps/object.h"
+#include "datapath/maps/table.h"
 #include "datapath/pods/pods.h"
+#include "rows.h"
 #include "unit/datapath_fixture.h"
 
 #define IPV4_SLOTS (MK_PROG_COUNT - 1) /* only IPv6 has MK_PROG_NDP */
@@ -94,6 +96,65 @@ START_TEST(test_syn_secret)
 	attach_again(fx_loaded_again());
 	now = syn_secret();
 	ck_assert_mem_eq(&now, &made, sizeof(now));
+}
+END_TEST
+
+static void open_syn_clients(struct mk_table *table)
+{
+	fx_ok(mk_table_open(table, fx.bpf_dir, "syn_verified", sizeof(struct mk_addr),
+			    sizeof(struct mk_syn_client), &fx.err));
+}
+
+/* How many of @count clients with proved addresses the table has, after it got them if @puts. */
+static unsigned int syn_clients(unsigned int count, bool puts)
+{
+	const struct mk_syn_client client = { .since_ns = 7 };
+	struct mk_syn_client found;
+	struct mk_table table;
+	unsigned int there = 0;
+
+	open_syn_clients(&table);
+	for (unsigned int i = 0; i < count; i++) {
+		const struct mk_addr addr = row_ipv4(0xcb007100 + i);
+
+		if (puts)
+			fx_ok(mk_table_put(&table, &addr, &client, &fx.err));
+		there += mk_table_get(&table, &addr, &found, NULL) == 0 && found.since_ns == 7;
+	}
+	mk_table_close(&table);
+	return there;
+}
+
+static const struct {
+	__u32 syn_ns, entries;
+	unsigned int clients; /* of 200 that have proved their addresses at another rate */
+} syn_rates[] = {
+	{ 100000, MK_SYN_CLIENTS_MAX, 200 },
+	{ 0, 1, 1 }, /* off: memory for one entry */
+	{ 200000, MK_SYN_CLIENTS_MAX, 200 },
+};
+
+/* An agent starts with another synRate, and again with the former one. */
+START_TEST(test_syn_clients)
+{
+	struct mk_table table;
+
+	fx.constants.syn_ns = 50000;
+	mk_datapath_free(fx_attached());
+	ck_assert_uint_eq(syn_clients(200, true), 200);
+	fx.constants.syn_ns = syn_rates[_i].syn_ns;
+	mk_datapath_free(fx_attached());
+	open_syn_clients(&table);
+	ck_assert_uint_eq(table.max_entries, syn_rates[_i].entries);
+	mk_table_close(&table);
+	ck_assert_uint_eq(syn_clients(200, false), syn_rates[_i].clients);
+	ck_assert_uint_eq(fx_pins("maps", "_new_") + fx_pins("maps", "_before_"), 0);
+	fx.constants.syn_ns = 50000;
+	mk_datapath_free(fx_attached());
+	open_syn_clients(&table);
+	ck_assert_uint_eq(table.max_entries, MK_SYN_CLIENTS_MAX);
+	mk_table_close(&table);
+	ck_assert_uint_eq(syn_clients(200, true), 200);
 }
 END_TEST
 
@@ -302,6 +363,7 @@ UNIT_SUITE("datapath_load")
 	tcase_add_test(tc, test_states);
 	tcase_add_test(tc, test_everything_outlives_the_agent);
 	tcase_add_test(tc, test_syn_secret);
+	tcase_add_loop_test(tc, test_syn_clients, 0, MK_ARRAY_SIZE(syn_rates));
 	tcase_add_test(tc, test_reused);
 	tcase_add_test(tc, test_adopted);
 	tcase_add_loop_test(tc, test_not_reused, 0, MK_ARRAY_SIZE(differences));

@@ -216,29 +216,41 @@ int object_put_node(struct bpf_object *object, const struct mk_node *node, struc
 	return ret < 0 ? mk_error_errno(err, -ret, "cannot set the programs' constants") : 0;
 }
 
-/* Set the programs' constants, and the sizes of maps `maglev` and `pods`, which must match them. */
+/* Set the sizes of maps that follow from the constants. A feature that is off uses no entry. */
+static int size_by_constants(const struct mk_object *object, struct mk_error *err)
+{
+	const struct mk_node *constants = &object->node;
+	const struct {
+		const char *name;
+		uint32_t entries;
+	} maps[] = {
+		{ "far_peers", constants->checks_far_carriers ? MK_PEERS_MAX : 1 },
+		{ "syn_verified", constants->syn_ns ? MK_SYN_CLIENTS_MAX : 1 },
+		{ "pods", mk_pod_slots(&constants->pod_mask) },
+		{ "pod_policies", mk_pod_slots(&constants->pod_mask) },
+	};
+	int ret = set_maglev_size(find_map(object, "maglev"), constants->maglev_mask + 1, err);
+
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(maps); i++)
+		ret = size_map(object, maps[i].name, maps[i].entries, err);
+	return ret;
+}
+
 static int set_constants(struct mk_object *object, const struct mk_node *node, struct mk_error *err)
 {
 	struct mk_node *constants = &object->node;
-	__u32 room;
 	int ret;
 
 	*constants = *node;
 	if (!constants->maglev_slots)
 		constants->maglev_slots = MK_MAGLEV_SLOTS;
-	room = mk_maglev_room(constants->maglev_slots);
-	constants->maglev_mask = room - 1;
+	constants->maglev_mask = mk_maglev_room(constants->maglev_slots) - 1;
 	constants->has_coarse_clock = object_has_coarse_clock();
 	constants->has_ipv6_csum = is_ipv6(object) && object_has_ipv6_csum();
 	constants->has_other_family = node->has_other_family && !is_ipv6(object);
 	constants->pod_host_bits = mk_pod_host_bits(&constants->pod_mask);
 	ret = object_put_node(object->bpf, constants, err);
-	ret = ret ?: set_maglev_size(find_map(object, "maglev"), room, err);
-	ret = ret
-		      ?: size_map(object, "far_peers",
-				  constants->checks_far_carriers ? MK_PEERS_MAX : 1, err);
-	ret = ret ?: size_map(object, "pods", mk_pod_slots(&constants->pod_mask), err);
-	return ret ?: size_map(object, "pod_policies", mk_pod_slots(&constants->pod_mask), err);
+	return ret ?: size_by_constants(object, err);
 }
 
 static const void *object_bytes(sa_family_t family, size_t *bytes)
