@@ -149,6 +149,23 @@ each_way()
 	proves near as_new "$(with_port "$NODE1" 8088)"
 }
 
+# Real clients leave the checksum of a SYN to the device, and so does the question. The flood completes it,
+# and a pod never does (sums.py). The first packet from the node to a client is the question.
+sums_of_questions()
+{
+	local client watcher
+	env ip netns exec "$MK_LAB.world" "$HERE/sums.py" >"$TMP/sums" 2>&1 </dev/null &
+	watcher=$!
+	wait_for 5 grep -q watching "$TMP/sums"
+	proves near as_new "$(with_port "$NODE1" 30081)"
+	client=$(with_port "$(in_family "203.0.113.$(<"$CLIENTS")")" "")
+	wait_for 5 grep -qF " > $client" "$TMP/sums"
+	kill "$watcher"
+	expect_match "the question to a client" " partial right$" "$(grep -m 1 -F " > $client" "$TMP/sums")"
+	expect_match "questions to the flood" " complete right$" "$(grep -F "$FORGED_TEXT" "$TMP/sums" | grep -m 1 complete)"
+	expect_eq "wrong checksums" "" "$(grep '^tcp .* wrong$' "$TMP/sums" || true)"
+}
+
 behind_a_router()
 {
 	proves near behind "$(with_port "$NODE1" 30081)"
@@ -274,6 +291,7 @@ without_agents()
 gate_lab_up
 check "ten connections of one client: all open, and it is asked" ten_connections
 check "NodePort, external address, policy Local, host port; a pod here or on another node" each_way
+check "the checksum of the question is right, also if the kernel has left that of the SYN to the device" sums_of_questions
 check "a client behind a router that translates addresses and drops invalid packets" behind_a_router
 check "a pod and a process of another node" of_another_node
 check "a client that reuses the port of an ended session" ended_session
