@@ -139,8 +139,8 @@ static __always_inline int syn_gate_answer(struct __sk_buff *skb, const struct p
 }
 
 /* The client's RST: if it has the cookie of this slot of time or the last one, the client's address
- * is its own. Without a question in this time, it is nothing but an RST. The same RST counts again in
- * this time, as much as an answer to another question would: it is worth one session. */
+ * is its own. Without a question in this time, it is nothing but an RST. The same RST counts again
+ * in this time, as much as an answer to another question would: it is worth one session. */
 static __always_inline int syn_gate_proves(struct __sk_buff *skb, const struct packet *pkt)
 {
 	__u64 now_ns = session_clock_ns(), slot = now_ns >> SYN_GATE_SLOT_SHIFT;
