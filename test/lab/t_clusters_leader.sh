@@ -160,6 +160,28 @@ all_are_killed()
 	expect_eq "clusterset address" "$address" "$(import_address west)"
 }
 
+# East's PublishedCluster vanishes while no agent runs, and comes back. The tables stay until then. The next
+# row needs it.
+starts_without_cluster()
+{
+	local node
+	for node in node1 node2; do
+		of west lab agent kill "$node"
+	done
+	of west lab delete "$TMP/carried-publishedclusters.yaml"
+	for node in node1 node2; do
+		of west lab agent start "$node"
+	done
+	for node in node1 node2; do
+		wait_for 20 logs_wait "$node"
+	done
+	answers west a b
+	answers west b b
+	has_slices west "$VIEW_B"
+	of west lab apply "$TMP/carried-publishedclusters.yaml"
+}
+logs_wait() { of west lab log "$1" | tail -n 40 | grep -q "peer east: its PublishedCluster is gone since the last run"; }
+
 export_ends()
 {
 	of east lab kubectl -n shop delete serviceexport web
@@ -340,6 +362,7 @@ check "an exported Service is published, and has an address of the clusterset at
 check "the other cluster imports it: address, slices with views, answers of all endpoints" imported
 check "a leader is killed: another one imports the next change" leader_is_killed
 check "all agents are killed and start again: the import stays" all_are_killed
+check "... also without the PublishedCluster, until it is back" starts_without_cluster
 check "the export ends, and with it the imports" export_ends
 check "each cluster reads the other one's API server: they import a Service from each other, and nothing is carried" each_reads_the_other
 check "no node answers: condition Reachable and an Event say so, until they answer again" no_answer

@@ -73,6 +73,11 @@ static void write_object(const char *name, const char *text)
 	ck_ok(mk_file_replace(path, text, strlen(text), 0644, &err));
 }
 
+static void write_state(const char *text)
+{
+	ck_ok(mk_file_replace(STATE "/" MK_CLUSTER_NAMES_FILE, text, strlen(text), 0644, &err));
+}
+
 static void write_all(void)
 {
 	write_object("peer", PEER(VIEW));
@@ -164,14 +169,19 @@ static void stop_agent(void)
 	free(node.families[0].down_views);
 }
 
+static void make_tables(void)
+{
+	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
+		ck_ok(mk_table_create(maps[i].table, maps[i].name, maps[i].type, maps[i].key_bytes,
+				      maps[i].value_bytes, 256, AF_INET, &err));
+}
+
 static void setup(void)
 {
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
-	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
-		ck_ok(mk_table_create(maps[i].table, maps[i].name, maps[i].type, maps[i].key_bytes,
-				      maps[i].value_bytes, 256, AF_INET, &err));
+	make_tables();
 	ck_assert_int_eq(system("rm -rf " ROOT), 0);
 	ck_ok(mk_mkdirs(CLUSTER, 0755, &err));
 	ck_ok(mk_mkdirs(STATE, 0755, &err));
@@ -752,6 +762,84 @@ START_TEST(test_published_goes)
 }
 END_TEST
 
+/* The next agent starts without PublishedCluster, which the last one has had. */
+static void start_without_cluster(void)
+{
+	stop_agent();
+	ck_assert_int_eq(unlink(CLUSTER "/published.yaml"), 0);
+	start_agent();
+	read_all();
+}
+
+/* It vanished while no agent ran, or shortly before: the tables stay for a while. */
+START_TEST(test_gone_before_start)
+{
+	struct mk_cluster row;
+
+	start_with_externals();
+	start_without_cluster();
+	ck_assert_uint_eq(reconcile(), 0);
+	ck_assert(!clusters.known && !node.cluster_routes_known);
+	ck_assert(has_row(&row));
+	write_object("published", PUBLISHED("9", "10.244.0.0/16', externalCidr: '247.255.0.0/20"));
+	while (!mk_model_published_cluster(core.model, "east"))
+		uv_run(&core.loop, UV_RUN_NOWAIT);
+	ck_assert_uint_eq(reconcile(), 0);
+	ck_assert(clusters.written && node.cluster_routes_known);
+	start_without_cluster();
+	ck_assert_uint_eq(reconcile(), 0);
+	clusters.gone.keep_ns = 0;
+	ck_assert_uint_gt(reconcile(), 0);
+	ck_assert(!has_row(&row));
+}
+END_TEST
+
+static void not_usable(void)
+{
+	write_state("{\"peers\":[{\"name\":\"east\",\"usable\":false}]}");
+}
+
+static void other_peer(void)
+{
+	write_state("{\"peers\":[{\"name\":\"north\",\"usable\":true}]}");
+}
+
+static void no_json(void)
+{
+	write_state("no JSON");
+}
+
+static void no_file(void)
+{
+	ck_assert_int_eq(unlink(STATE "/" MK_CLUSTER_NAMES_FILE), 0);
+}
+
+static void (*const unused[])(void) = { not_usable, other_peer, no_json, no_file };
+
+/* .. but not for a peer that the last run has not used. */
+START_TEST(test_not_used_before_start)
+{
+	start_with_externals();
+	unused[_i]();
+	start_without_cluster();
+	ck_assert_uint_gt(reconcile(), 0);
+	ck_assert(clusters.known);
+}
+END_TEST
+
+/* .. and not after a restart of the node, when tables are empty. */
+START_TEST(test_empty_at_start)
+{
+	start_with_externals();
+	for (size_t i = 0; i < MK_ARRAY_SIZE(maps); i++)
+		mk_table_close(maps[i].table);
+	make_tables();
+	start_without_cluster();
+	(void)reconcile();
+	ck_assert(clusters.known);
+}
+END_TEST
+
 /* The time is over while nothing else happens: the probes of each second see it. */
 START_TEST(test_gone_for_long)
 {
@@ -1017,6 +1105,9 @@ UNIT_SUITE("node: other clusters")
 	tcase_add_test(tcase, test_paths);
 	tcase_add_test(tcase, test_live);
 	tcase_add_loop_test(tcase, test_published_goes, 0, (int)MK_ARRAY_SIZE(gone_rows));
+	tcase_add_test(tcase, test_gone_before_start);
+	tcase_add_loop_test(tcase, test_not_used_before_start, 0, (int)MK_ARRAY_SIZE(unused));
+	tcase_add_test(tcase, test_empty_at_start);
 	tcase_add_test(tcase, test_gone_for_long);
 	tcase_add_test(tcase, test_gone_and_silent);
 	tcase_add_test(tcase, test_path_mtu);

@@ -12,9 +12,13 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
+#define START_AGAIN_MS 1000
+
 void mk_node_clusters_init(struct mk_node_clusters *clusters, struct mk_own_node *node)
 {
-	*clusters = (struct mk_node_clusters){ .node = node, .gone.keep_ns = GONE_KEEP_NS };
+	*clusters = (struct mk_node_clusters){ .node = node,
+					       .gone.keep_ns = GONE_KEEP_NS,
+					       .started_ns = mk_time_monotonic_ns() };
 }
 
 static void release_rows(struct mk_node_clusters *clusters)
@@ -352,6 +356,41 @@ static int turn_off(struct mk_node_clusters *clusters, struct mk_error *err)
 	return clusters_unwrite(clusters->node->core->config.state_dir, err);
 }
 
+/* ---- the start ------------------------------------------------------------------------------- */
+
+/* Tables that are not loaded yet may have some. */
+static bool has_former_rows(const struct mk_core *core)
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (core->families[i].runs &&
+		    (!mk_family_is_loaded(&core->families[i]) ||
+		     !mk_clusters_sync_is_empty(mk_datapath_clusters(core->families[i].datapath))))
+			return true;
+	return false;
+}
+
+/* An agent that starts does not know which objects have just vanished, but knows the peers of the
+ * last run. If the PublishedCluster of one is missing, all tables stay as they are, as long as a
+ * vanished object counts. */
+static bool waits_for_peer(struct mk_node_clusters *clusters)
+{
+	struct mk_core *core = clusters->node->core;
+	uint64_t since_ns = mk_time_since_ns(mk_time_monotonic_ns(), clusters->started_ns);
+	const char *peer = NULL;
+
+	if (!clusters->known && since_ns < clusters->gone.keep_ns && has_former_rows(core))
+		peer = gone_before_start(core->model, core->config.state_dir);
+	if (!peer)
+		return false;
+	if (!clusters->waits)
+		mk_log_info(
+			"peer %s: its PublishedCluster is gone since the last run: other clusters stay as they are until it comes back, at most %llu s",
+			peer, (unsigned long long)(clusters->gone.keep_ns / MK_NS_PER_S));
+	clusters->waits = true;
+	mk_core_schedule(core, START_AGAIN_MS);
+	return true;
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 int mk_node_clusters_reconcile(struct mk_node_clusters *clusters, struct mk_error *err)
@@ -366,6 +405,8 @@ int mk_node_clusters_reconcile(struct mk_node_clusters *clusters, struct mk_erro
 	if (!mk_source_peers_listed(core->source) || !node->plans)
 		return 0;
 	if (!clusters->known && !core->complete) /* a Node that is not read may be a border node */
+		return 0;
+	if (waits_for_peer(clusters))
 		return 0;
 	if (!clusters->settled || clusters->plans != node->plans ||
 	    clusters->no_wireguard != clusters_no_wireguard(node))

@@ -55,6 +55,8 @@ struct mk_node_clusters {
 	unsigned int shown; /* how often what probes show has changed */
 	struct clusters_exports exports;
 	struct mk_clusters_gone gone;
+	uint64_t started_ns;
+	bool waits; /* since the start for a PublishedCluster that is not there, as last said */
 };
 
 /* All ClusterPeers, by name, with their nodes, as input of src/clusters. Texts belong to the

@@ -7,7 +7,10 @@
 #include <uthash.h>
 
 #include "agent/clusters/probe.h"
+#include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
+#include "base/state_file.h"
 #include "base/time.h"
 
 struct clusters_gone_object {
@@ -232,4 +235,45 @@ void gone_release(struct mk_clusters_gone *gone)
 
 	HASH_ITER(hh, gone->objects, at, next)
 		drop(gone, at);
+}
+
+/* ---- before the start ------------------------------------------------------------------------ */
+
+struct comparison {
+	const struct mk_model *model;
+	json_object *former; /* peers of the last run */
+	const char *missing;
+};
+
+static void compare(void *ctx, const struct mk_cluster_peer *peer)
+{
+	struct comparison *with = ctx;
+	size_t count = json_object_is_type(with->former, json_type_array)
+			       ? json_object_array_length(with->former)
+			       : 0;
+
+	if (mk_model_published_cluster(with->model, peer->name))
+		return;
+	for (size_t i = 0; i < count; i++) {
+		json_object *of = json_object_array_get_idx(with->former, i);
+
+		if (strcmp(mk_json_text(of, "name"), peer->name) == 0 &&
+		    json_object_get_boolean(mk_json_member(of, "usable")))
+			with->missing = peer->name;
+	}
+}
+
+const char *gone_before_start(const struct mk_model *model, const char *state_dir)
+{
+	struct comparison with = { .model = model };
+	cleanup_json json_object *tree = NULL;
+	cleanup_free char *text = NULL;
+	struct mk_error err;
+
+	if (mk_state_file_read(state_dir, MK_CLUSTER_NAMES_FILE, &text, &err) <= 0)
+		return NULL;
+	tree = json_tokener_parse(text);
+	with.former = mk_json_member(tree, "peers");
+	mk_model_each_cluster_peer(model, compare, &with);
+	return with.missing;
 }

@@ -21,4 +21,8 @@ void gone_trim(struct mk_clusters_gone *gone, const struct mk_model *model,
 bool gone_is_over(const struct mk_clusters_gone *gone);
 void gone_release(struct mk_clusters_gone *gone);
 
+/* The name of a peer that the last run could use (MK_CLUSTER_NAMES_FILE), and whose
+ * PublishedCluster is not there; NULL: there is none. */
+const char *gone_before_start(const struct mk_model *model, const char *state_dir);
+
 #endif

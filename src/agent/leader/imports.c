@@ -21,6 +21,8 @@ static bool is_complete(const struct mk_leader *leader)
 	for (size_t i = 0; i < MK_ARRAY_SIZE(needed); i++)
 		if (!mk_lead_has_listed(leader->lead, needed[i]))
 			return false;
+	if (leader->clusters && !leader->clusters->known)
+		return false; /* a PublishedCluster may be missing that counts */
 	return leader_exports_are_read(leader);
 }
 
