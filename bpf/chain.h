@@ -21,6 +21,14 @@ enum chain_flags {
 #define CHAIN_TO_HOST	 (CHAIN_VIA_HOST | CHAIN_LOOPBACK)
 #define CHAIN_OF_SESSION (CHAIN_TO_HOST | CHAIN_VIA_OVERLAY)
 
+/* The way of a session's packets, from its entry's flags: VIA_OVERLAY is a way in reverse entries
+ * only. */
+static __always_inline __u8 chain_way(__u8 session_flags)
+{
+	return session_flags &
+	       (session_flags & MK_SESSION_FORWARD ? CHAIN_TO_HOST : CHAIN_OF_SESSION);
+}
+
 /* The destination of a flow's first packet. */
 enum chain_opens {
 	CHAIN_OPENS_NONE, /* the flow needs no session */
@@ -30,6 +38,7 @@ enum chain_opens {
 	CHAIN_OPENS_OWN, /* neither: the packet's own destination */
 	CHAIN_FOLLOWS, /* the flow has a session, and program `policy` has to see it again */
 	CHAIN_RESUMES, /* .. and a path, whose replica at room->flow.resume is to be replaced */
+	CHAIN_OPENS_DELEGATED, /* a frontend whose node has delegated the flow (direct_return.h) */
 };
 
 /* The data in skb->cb. Each comment ends with the program that writes the member. */

@@ -6,7 +6,7 @@
  *
  * The same client port may come by two nodes to one pod. The pod's node would mix the two flows, so
  * it sends the packets of the later one back. Their node then masquerades that flow (program
- * `returned`). */
+ * `client`). */
 #ifndef MK_BPF_CLIENT_H
 #define MK_BPF_CLIENT_H
 
@@ -21,6 +21,13 @@ static __always_inline __u32 node_of_mac(const __u8 *vtep_mac)
 
 	__builtin_memcpy(&node, vtep_mac + 2, sizeof(node));
 	return node;
+}
+
+static __always_inline void mac_of_node(__u8 *vtep_mac, __u32 node)
+{
+	vtep_mac[0] = mk_node.vtep_mac[0];
+	vtep_mac[1] = mk_node.vtep_mac[1];
+	__builtin_memcpy(vtep_mac + 2, &node, sizeof(node));
 }
 
 /* The node that sent the frame by the overlay; 0: the frame is too short. */

@@ -11,6 +11,7 @@
 #include "collision.h"
 #include "chain.h"
 #include "deliver.h"
+#include "direct_return.h"
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
@@ -66,7 +67,11 @@ static __always_inline int follow_error(struct __sk_buff *skb, struct chain_ctx 
 					struct packet *pkt)
 {
 	struct session_hit hit;
+	__u32 node;
 
+	node = node_of_error(skb, pkt);
+	if (node)
+		return delegate_to(skb, ctx, pkt, node);
 	if (icmp_error_has_path(skb, pkt, &hit))
 		return follow_next(skb, ctx, pkt, &hit, MK_PROG_SFC);
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags))
@@ -144,6 +149,9 @@ static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *
 		return ret;
 	if (ctx->opens == CHAIN_OPENS_HOST_PORT && !is_first_for_host_port(pkt))
 		return TC_ACT_UNSPEC;
+	if (mk_node.returns_direct && ctx->opens == CHAIN_OPENS_SERVICE &&
+	    !(ctx->flags & CHAIN_MASQUERADES))
+		return open_by(skb, ctx, pkt, hit, MK_PROG_CLIENT);
 	return open_next(skb, ctx, pkt, hit);
 }
 
@@ -179,6 +187,11 @@ int elb(struct __sk_buff *skb)
 		return route_next(skb, &ctx, &pkt);
 	if (session_find_or_over(skb, SERVICE_SESSIONS, &pkt, &hit) &&
 	    (watched || is_session_of(&ctx, &hit))) {
+		if (hit.flags & MK_SESSION_VIA_OVERLAY) {
+			if (is_delegated(hit.flags, &hit.to.daddr))
+				return delegate_to(skb, &ctx, &pkt, hit.node);
+			hit.flags &= ~MK_SESSION_VIA_OVERLAY;
+		}
 		affinity_earn(&pkt, MK_SCOPE_EXTERNAL, &hit);
 		if (policy_asks_again(&pkt, &hit))
 			return follow_next(skb, &ctx, &pkt, &hit, MK_PROG_POLICY);

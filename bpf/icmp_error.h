@@ -37,7 +37,7 @@ static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct se
 	session = room ? icmp_error_session(skb, tables, pkt, room, &key) : NULL;
 	if (!session)
 		return 0;
-	*chain_flags |= session->flags & (MK_SESSION_VIA_HOST | MK_SESSION_VIA_OVERLAY);
+	*chain_flags |= chain_way(session->flags) & (CHAIN_VIA_HOST | CHAIN_VIA_OVERLAY);
 	tuple_reverse(&room->inner_to, &session->to);
 	room->outer = pkt->tuple;
 	room->outer.daddr = session->to.daddr;

@@ -9,6 +9,7 @@
 #include "cluster.h"
 #include "deliver.h"
 #include "direct.h"
+#include "direct_return.h"
 #include "fragment.h"
 #include "host_port.h"
 #include "icmp_error.h"
@@ -146,9 +147,17 @@ static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *
 	if (cluster_is_denied(skb, ctx, pkt))
 		return drop(skb, ctx->hook, MK_DROP_PEER_DENIED, &pkt->tuple);
 	if (ctx->hook == MK_HOOK_OVERLAY && is_sent_back(skb, pkt))
-		return chain_next(skb, ctx, pkt, MK_PROG_RETURNED);
+		return chain_next(skb, ctx, pkt, MK_PROG_CLIENT);
 	if (ctx->hook == MK_HOOK_OVERLAY && is_of_this_host(pkt))
 		return send_back(skb, ctx, pkt);
+	if (ctx->hook == MK_HOOK_OVERLAY && !is_pod_range(&pkt->tuple.daddr)) {
+		if (is_answer_of_node(pkt))
+			return chain_next(skb, ctx, pkt, MK_PROG_CLIENT);
+		if (is_delegated_here(skb, pkt)) {
+			ctx->opens = CHAIN_OPENS_DELEGATED;
+			return open_by(skb, ctx, pkt, hit, MK_PROG_CLIENT);
+		}
+	}
 	if (is_balanced(ctx, pkt))
 		return open_next(skb, ctx, pkt, hit);
 	if (policy_watches(&pkt->tuple.saddr, &pkt->tuple.daddr))
@@ -173,6 +182,8 @@ static __always_inline int balance_error(struct __sk_buff *skb, struct chain_ctx
 		return follow_next(skb, ctx, pkt, &hit, MK_PROG_SFC);
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags))
 		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
+	if (ctx->hook == MK_HOOK_OVERLAY && is_answer_of_node(pkt))
+		ctx->flags |= CHAIN_TRANSLATED; /* by the pod's node */
 	if (!(ctx->flags & CHAIN_TRANSLATED) && cluster_is_denied(skb, ctx, pkt))
 		return drop(skb, ctx->hook, MK_DROP_PEER_DENIED, &pkt->tuple);
 	if (policy_forbids_error(ctx, pkt))
@@ -192,13 +203,20 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 		return verdict;
 	if (ret < 0 || (ret == 0 && !session_find_young(skb, SERVICE_SESSIONS, pkt, &hit)))
 		return balance_new(skb, ctx, pkt, &hit);
-	if (ctx->hook == MK_HOOK_OVERLAY && is_of_other_flow(skb, pkt, hit.node))
+	if (ctx->hook == MK_HOOK_OVERLAY && hit.flags & MK_SESSION_FORWARD &&
+	    is_of_other_flow(skb, pkt, hit.node))
 		return send_back(skb, ctx, pkt);
 	/* the host has just sent this packet, and nothing translates it: do not hand it back */
 	if (ctx->hook == MK_HOOK_HOST && hit.flags & MK_SESSION_VIA_HOST &&
 	    tuple_eq(&hit.to, &pkt->tuple)) {
 		hit.flags &= ~MK_SESSION_VIA_HOST;
 		hit.to.path = 0; /* it has passed its functions */
+	}
+	if (hit.flags & MK_SESSION_VIA_OVERLAY) {
+		if (is_delegated(hit.flags, &hit.to.daddr)) /* it comes by another node now */
+			return delegate_to(skb, ctx, pkt, hit.node);
+		if (needs_no_node(skb, pkt, &hit, ret > 0))
+			hit.flags &= ~MK_SESSION_VIA_OVERLAY;
 	}
 	affinity_earn(pkt, MK_SCOPE_INTERNAL, &hit);
 	if (policy_asks_again(pkt, &hit))

@@ -261,6 +261,7 @@ static __always_inline void session_request_begin(struct session_request *reques
 	request->service_id = 0;
 	request->source_port = 0;
 	request->reverse_flags = 0;
+	request->forward_flags = MK_SESSION_FORWARD;
 	request->turned = 0;
 	request->policy_seen = 0;
 }
@@ -299,7 +300,7 @@ static __always_inline int session_open(struct session_tables tables, const stru
 		choose = session_put_reverse(tables, pkt, request, session, NULL) != 0;
 	if (choose && session_take_port(tables, pkt, request, session))
 		return MK_DROP_NAT_PORTS_EXHAUSTED;
-	session->flags = MK_SESSION_FORWARD;
+	session->flags = request->forward_flags;
 	session->to = request->to;
 	tuple_reverse(&reverse, &request->to);
 	/* looked up again, so that the verifier does not track it through the code above */

@@ -75,7 +75,7 @@ static __always_inline int reuse_pair(struct session_tables tables, const struct
 	session_peer_key(&peer_key, session);
 	if (tables.of_services)
 		account_flush(session, peer);
-	reuse_entry(session, request, MK_SESSION_FORWARD, now_ns);
+	reuse_entry(session, request, request->forward_flags, now_ns);
 	reuse_entry(peer, request, request->reverse_flags, now_ns);
 	reuse_barrier(session);
 	return reuse_is_there(tables, &pkt->tuple, now_ns) &&

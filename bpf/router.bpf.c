@@ -264,6 +264,12 @@ static __always_inline int route_of_node(const struct mk_addr *addr, struct mk_r
 	return 0;
 }
 
+static __always_inline void route_to(__u32 node, struct mk_route *route)
+{
+	route->type = MK_ROUTE_OVERLAY;
+	mac_of_node(route->vtep_mac, node);
+}
+
 /* The tuple of the client's packets, for an answer or for an ICMP error about one of them. Returns
  * 0, or -1. */
 static __always_inline int tuple_of_client(struct __sk_buff *skb, const struct packet *pkt,
@@ -297,11 +303,20 @@ static __always_inline int route_of_client(struct __sk_buff *skb, const struct p
 	node = session ? mk_session_node(session) : 0;
 	if (!node)
 		return -1;
-	route->type = MK_ROUTE_OVERLAY;
-	route->vtep_mac[0] = mk_node.vtep_mac[0];
-	route->vtep_mac[1] = mk_node.vtep_mac[1];
-	__builtin_memcpy(route->vtep_mac + 2, &node, sizeof(node));
+	route_to(node, route);
 	return 0;
+}
+
+/* Set *@route to the node to which the packet's session leads. Returns 0, or -1. */
+static __always_inline int route_of_session(struct __sk_buff *skb, const struct chain_ctx *ctx,
+					    const struct packet *pkt, struct mk_route *route)
+{
+	if ((ctx->hook == MK_HOOK_UPLINK || ctx->hook == MK_HOOK_OVERLAY) &&
+	    !(ctx->flags & CHAIN_TRANSLATED)) {
+		route_to(skb->cb[4], route); /* delegate_to() has set it */
+		return 0;
+	}
+	return route_of_node(&pkt->tuple.daddr, route) == 0 ? 0 : route_of_client(skb, pkt, route);
 }
 
 SEC("tc")
@@ -317,8 +332,7 @@ int router(struct __sk_buff *skb)
 	if (ctx.flags & CHAIN_TO_HOST)
 		return ctx.flags & CHAIN_LOOPBACK ? to_loopback(skb, &ctx, &pkt)
 						  : to_host(skb, &ctx, &pkt);
-	if (ctx.flags & CHAIN_VIA_OVERLAY && (route_of_node(&pkt.tuple.daddr, &found) == 0 ||
-					      route_of_client(skb, &pkt, &found) == 0))
+	if (ctx.flags & CHAIN_VIA_OVERLAY && route_of_session(skb, &ctx, &pkt, &found) == 0)
 		return to_overlay(skb, &ctx, &pkt, &found);
 	if (is_local_pod(&pkt.tuple.daddr)) /* no trie look-up for local pods */
 		return to_pod(skb, &ctx, &pkt);

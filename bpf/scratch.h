@@ -19,6 +19,7 @@ struct session_request {
 	__u32 set_id, service_id; /* as in struct mk_session */
 	__u8 source_port; /* choose a free to.sport for to.saddr */
 	__u8 reverse_flags; /* flags of the reverse entry: VIA_HOST, LOOPBACK, VIA_OVERLAY */
+	__u8 forward_flags; /* .. of the forward entry: FORWARD, VIA_OVERLAY */
 	__u8 has_quota; /* session_open() sets it: the half-open quota is not used up */
 	__u8 turned; /* the packet is an answer: its sender is the session's server */
 	__u16 policy_seen; /* mk_session.policy_seen */

@@ -39,7 +39,7 @@ struct session_hit {
 	__u8 flags; /* enum mk_session_flags */
 	__u8 completed; /* the packet has completed its session: the client's address is real */
 	__u16 policy_seen; /* mk_session.policy_seen */
-	__u32 node; /* mk_session_node() */
+	__u32 node; /* mk_session.set_id, a node if mk_session_node() says so */
 	/* From session_find_or_over(): entries of an ended session whose client port is being
 	 * reused. NULL: none, or only one direction has an entry. */
 	struct mk_session *over, *over_peer;
@@ -390,7 +390,7 @@ static __always_inline int session_read(const struct mk_session *session, struct
 	hit->to = session->to;
 	hit->flags = session->flags;
 	hit->policy_seen = session->policy_seen;
-	hit->node = mk_session_node(session);
+	hit->node = session->set_id;
 	asm volatile("" : : : "memory");
 	return *now_ns == *created_ns ? 0 : -1;
 }
@@ -473,13 +473,20 @@ static __always_inline int session_find(struct __sk_buff *skb, struct session_ta
 	return ret;
 }
 
-/* Continue in program `open`. */
-static __always_inline int open_next(struct __sk_buff *skb, struct chain_ctx *ctx,
-				     const struct packet *pkt, const struct session_hit *hit)
+/* Continue in program @prog, which opens a session. */
+static __always_inline int open_by(struct __sk_buff *skb, struct chain_ctx *ctx,
+				   const struct packet *pkt, const struct session_hit *hit,
+				   enum mk_prog prog)
 {
 	if (hit->over)
 		ctx->flags |= CHAIN_REUSES;
-	return chain_next(skb, ctx, pkt, MK_PROG_OPEN);
+	return chain_next(skb, ctx, pkt, prog);
+}
+
+static __always_inline int open_next(struct __sk_buff *skb, struct chain_ctx *ctx,
+				     const struct packet *pkt, const struct session_hit *hit)
+{
+	return open_by(skb, ctx, pkt, hit, MK_PROG_OPEN);
 }
 
 static __always_inline int is_connection(const struct packet *pkt)

@@ -50,7 +50,7 @@ enum mk_prog {
 	MK_PROG_CLUSTER, /* a packet to a pod of another cluster */
 	MK_PROG_ILB_CLUSTER, /* a packet of another cluster, with the source as it is seen here */
 	MK_PROG_OVERLAY, /* another node's packet that came without VXLAN, as if by the overlay */
-	MK_PROG_RETURNED, /* a client's packet that the pod's node sends back: masquerade its flow */
+	MK_PROG_CLIENT, /* rare packets of clients outside that keep their address */
 	MK_PROG_COUNT
 };
 
@@ -116,7 +116,9 @@ _Static_assert(offsetof(struct mk_tuple, proto) == MK_BY_FAMILY(12, 36), "map ke
  * returns all. */
 enum mk_session_flags {
 	MK_SESSION_FORWARD = 1 << 0, /* entry of the direction of the first packet */
-	/* Reverse entry: send answers by the overlay to the node that has the address. */
+	/* Reverse entry: send answers by the overlay to the node that has the address, or to
+	 * mk_session_node(). Forward entry: another node has the pod, or has taken the request, and
+	 * answers go straight to the client (bpf/direct_return.h). */
 	MK_SESSION_VIA_OVERLAY = 1 << 1,
 	MK_SESSION_FIN = 1 << 2, /* TCP: FIN seen in this direction; SCTP: SHUTDOWN or its ACK */
 	MK_SESSION_RST = 1 << 3, /* TCP: RST seen in this direction; SCTP: ABORT */
@@ -127,6 +129,9 @@ enum mk_session_flags {
 	MK_SESSION_LOOPBACK = 1 << 6,
 	MK_SESSION_MOVED = 1 << 7, /* half-open table: established, the agent removes it */
 };
+
+/* Forward entry of a flow whose answers go straight to the client (bpf/direct_return.h) */
+#define MK_SESSION_DELEGATED (MK_SESSION_FORWARD | MK_SESSION_VIA_OVERLAY)
 
 /* One direction of a session: a packet with the key's tuple is rewritten to the tuple `to`. A
  * session is a pair of entries: if K -> T is one, reverse(T) -> reverse(K) is the other.
@@ -144,7 +149,7 @@ struct mk_session {
 	__u64 last_seen_ns; /* CLOCK_MONOTONIC, refreshed at most once a second */
 	__u64 bytes; /* not yet in the Service's counters (signed, bpf/account.h), like packets */
 	__u32 packets;
-	/* mk_frontend.set_id of a Service's session. Without a Service: mk_session_node(), or 0. */
+	/* mk_session_node() if there is one; otherwise mk_frontend.set_id of the Service, or 0 */
 	__u32 set_id;
 	__u32 service_id; /* mk_frontend.service_id, 0: the session is no Service's */
 	__u8 flags; /* enum mk_session_flags, without those that have a byte */
@@ -174,11 +179,13 @@ _Static_assert(sizeof(struct mk_session) == MK_BY_FAMILY(64, 88), "map value ABI
 #endif
 _Static_assert(offsetof(struct mk_session, service_id) == MK_BY_FAMILY(48, 72), "map value ABI");
 
-/* The node by which a client outside came, and to which answers go by the overlay: the last four
- * bytes of its VTEP MAC address, as they are there. 0: none. */
+/* The node by which a client outside came, and to which answers go by the overlay. On the node that
+ * took the request: the one to which packets go unchanged (bpf/direct_return.h). It is the last
+ * four bytes of the VTEP MAC address, as they are there. 0: none. */
 static inline __attribute__((always_inline)) __u32 mk_session_node(const struct mk_session *session)
 {
-	return session->service_id ? 0 : session->set_id;
+	return !session->service_id || session->flags & MK_SESSION_VIA_OVERLAY ? session->set_id
+									       : 0;
 }
 
 /* Return all of enum mk_session_flags. */
@@ -736,12 +743,13 @@ struct mk_node {
 	 * mkwg only. */
 	__u8 encrypts_all;
 	__u8 keeps_client; /* clientAddress: Keep (bpf/client.h) */
+	__u8 returns_direct; /* directServerReturn (bpf/direct_return.h) */
 	__u32 cluster_number; /* of this cluster (clusters.h); 0: there are no others */
 	/* A CPU opens one TCP session from outside per so many nanoseconds, without proof of the
 	 * client's address (bpf/syn_gate.h); 0: all. */
 	__u32 syn_ns;
 };
-_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(88, 196), "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(92, 200), "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 

@@ -43,6 +43,7 @@ void fixture_before_linux_6_16(void);
 void fixture_keep_source(void);
 /* Let clients outside keep their address (mk_node.keeps_client). Call it before fixture_load(). */
 void fixture_keep_client(void);
+void fixture_return_directly(void); /* ... and directServerReturn */
 /* The node has both families: IPv6's programs are behind IPv4's, which have the hooks. A run for IPv4
  * has no programs of IPv6. Call it before fixture_load(). */
 void fixture_both_families(void);

@@ -23,7 +23,7 @@ static struct settings {
 	uint16_t nat_port_min, nat_port_max;
 	uint32_t syn_ns;
 	bool exact_clock, before_linux_6_16;
-	bool keeps_source, keeps_client;
+	bool keeps_source, keeps_client, returns_direct;
 	bool wide; /* FIXTURE_WIDE_NET */
 	bool both; /* IPv4's programs at the hooks, IPv6's behind them */
 	bool alone; /* not even if the run is about both */
@@ -59,6 +59,7 @@ static void fill_node(struct mk_node *node)
 	node->has_ipv6_csum = family_is6() && !settings.before_linux_6_16 && object_has_ipv6_csum();
 	node->keeps_source = settings.keeps_source;
 	node->keeps_client = settings.keeps_client;
+	node->returns_direct = settings.returns_direct;
 	node->syn_ns = settings.syn_ns;
 	node->has_other_family = settings.both && !family_is6();
 	node->is_carried_by_other = settings.other_underlay && settings.both;
@@ -97,7 +98,7 @@ void fixture_fill_chain(void)
 		{ MK_PROG_CLUSTER, "cluster_out" },
 		{ MK_PROG_ILB_CLUSTER, "ilb_cluster" },
 		{ MK_PROG_OVERLAY, "ilb_overlay" },
-		{ MK_PROG_RETURNED, "returned" },
+		{ MK_PROG_CLIENT, "client" },
 	};
 
 	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
@@ -224,6 +225,12 @@ void fixture_syn_ns(uint32_t ns)
 void fixture_keep_client(void)
 {
 	settings.keeps_client = true;
+}
+
+void fixture_return_directly(void)
+{
+	settings.keeps_client = true;
+	settings.returns_direct = true;
 }
 
 void fixture_both_families(void)

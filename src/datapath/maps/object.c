@@ -30,7 +30,7 @@ const struct mk_program mk_programs[] = {
 	{ .name = "router" },
 	{ .name = "elb" },
 	{ .name = "open" },
-	{ .name = "returned" },
+	{ .name = "client" },
 	{ .name = "policy" },
 	{ .name = "sfc" },
 	{ .name = "sfc_open" },
@@ -71,7 +71,7 @@ static const char *const chain_programs[] = {
 	[MK_PROG_CLUSTER] = "cluster_out",
 	[MK_PROG_ILB_CLUSTER] = "ilb_cluster",
 	[MK_PROG_OVERLAY] = "ilb_overlay",
-	[MK_PROG_RETURNED] = "returned",
+	[MK_PROG_CLIENT] = "client",
 };
 
 const char *const mk_entry_programs[] = {

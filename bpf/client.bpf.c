@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* bpf/client.bpf.c - program `client`: rare packets of clients outside that keep their address
+ * (client.h, direct_return.h). It opens flows whose answers go straight to the client. It gets the
+ * answers that the pod's node sends by this one, and the packets that it sends back. */
+#include "direct_return.h"
+#include "open_flow.h"
+#include "policy.h"
+
+/* ---- a new flow whose answers go straight to the client -------------------------------------- */
+
+/* Choose a backend. Returns 1 if its node answers the client itself. */
+static __always_inline int is_to_delegate(const struct packet *pkt, struct session_request *request)
+{
+	const struct mk_frontend *service = service_find(&pkt->tuple, MK_SCOPE_EXTERNAL);
+
+	if (!may_delegate(pkt, service) ||
+	    service_request(pkt, MK_SCOPE_EXTERNAL, service, request) != MK_GO_ON)
+		return 0;
+	return return_directly(request);
+}
+
+static __always_inline int send_opened(struct __sk_buff *skb, struct chain_ctx *ctx,
+				       struct packet *pkt, const struct session_request *request)
+{
+	int ret;
+
+	if (is_delegated(request->forward_flags, &request->to.daddr))
+		return delegate_to(skb, ctx, pkt, request->set_id);
+	account_connection(skb, pkt, request->service_id);
+	ret = rewrite(skb, pkt, &request->to, &ctx->flags);
+	return ret == MK_GO_ON ? route_next(skb, ctx, pkt) : drop(skb, ctx->hook, ret, &pkt->tuple);
+}
+
+/* On the node that takes the request this comes before `open`, which opens all other flows. On the
+ * node that has the pod it comes instead of `open`. */
+static __always_inline int open_delegated(struct __sk_buff *skb, struct chain_ctx *ctx,
+					  struct packet *pkt, struct session_request *request)
+{
+	int is_here = ctx->opens == CHAIN_OPENS_DELEGATED, ret = MK_GO_ON;
+
+	session_request_begin(request, pkt);
+	if (is_here)
+		ret = delegated_request(skb, pkt, request);
+	else if (!is_to_delegate(pkt, request))
+		return chain_next(skb, ctx, pkt, MK_PROG_OPEN);
+	if (is_here && ret == MK_GO_ON && policy_watches(&pkt->tuple.saddr, &request->to.daddr))
+		return chain_next(skb, ctx, pkt, MK_PROG_POLICY);
+	ret = open_flow(skb, ctx, pkt, request, forgotten(ret, pkt->tuple.sport), 0);
+	if (ret == MK_GO_ON)
+		return send_opened(skb, ctx, pkt, request);
+	account_drop(request->service_id, ret);
+	return service_reject(skb, ctx, pkt, ret);
+}
+
+/* ---- packets from the pod's node ------------------------------------------------------------- */
+
+static __always_inline int pass_answer(struct __sk_buff *skb, struct chain_ctx *ctx,
+				       struct packet *pkt)
+{
+	note_answer(skb, pkt);
+	ctx->flags |= CHAIN_TRANSLATED; /* by the pod's node */
+	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
+}
+
+/* Let the flow of @sent, which a client's first packet @original has opened, be opened again.
+ * Returns 1, or 0 if a packet before this one has done so. The answers' entry stays until it is
+ * evicted or idle: it leads further packets that come back to the flow. */
+static __always_inline int forget_kept(const struct mk_tuple *original, const struct mk_tuple *sent)
+{
+	struct mk_session *session = bpf_map_lookup_elem(&sessions, original);
+	int is_half_open;
+
+	if (session) {
+		is_half_open = session_is_half_open(session);
+		if (!tuple_eq(&session->to, sent) || bpf_map_delete_elem(&sessions, original))
+			return 0;
+		if (is_half_open)
+			session_return_quota();
+		return 1;
+	}
+	session = bpf_map_lookup_elem(&sessions_young, original);
+	return session && tuple_eq(&session->to, sent) &&
+	       bpf_map_delete_elem(&sessions_young, original) == 0;
+}
+
+/* Another node has sent back a client's packet (client.h). It becomes the packet that the client
+ * sent, and the flow is opened again, masqueraded. */
+static __always_inline int open_again(struct __sk_buff *skb, struct chain_ctx *ctx,
+				      struct packet *pkt)
+{
+	struct mk_tuple key, original;
+	struct mk_session *session;
+	int ret, again;
+
+	tuple_reverse(&key, &pkt->tuple);
+	session = bpf_map_lookup_elem(&sessions, &key);
+	session = session ?: bpf_map_lookup_elem(&sessions_young, &key);
+	if (!session || session->flags & MK_SESSION_FORWARD)
+		return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
+	tuple_reverse(&original, &session->to);
+	again = forget_kept(&original, &pkt->tuple);
+	ret = rewrite(skb, pkt, &original, &ctx->flags);
+	if (ret != MK_GO_ON)
+		return drop(skb, ctx->hook, ret, &pkt->tuple);
+	ctx->hook = MK_HOOK_UPLINK;
+	ctx->opens = CHAIN_OPENS_SERVICE;
+	ctx->reverse_flags = 0;
+	ctx->flags = CHAIN_MASQUERADES;
+	return chain_next(skb, ctx, pkt, again ? MK_PROG_OPEN : MK_PROG_ELB);
+}
+
+SEC("tc")
+int client(struct __sk_buff *skb)
+{
+	struct scratch *room = scratch_of_this_cpu();
+	struct chain_ctx ctx;
+	struct packet pkt;
+	int ret = chain_packet(skb, &ctx, &pkt);
+
+	if (ret != MK_GO_ON || !room)
+		return drop(skb, ctx.hook, ret == MK_GO_ON ? MK_DROP_SESSION_TABLE_FULL : ret,
+			    &pkt.tuple);
+	if (ctx.opens)
+		return open_delegated(skb, &ctx, &pkt, &room->request);
+	return is_pod_range(&pkt.tuple.daddr) ? open_again(skb, &ctx, &pkt)
+					      : pass_answer(skb, &ctx, &pkt);
+}
+
+char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";
