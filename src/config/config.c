@@ -134,6 +134,9 @@ static const struct setting settings[] = {
 	{ "clientAddress", "client-address", "MODE", "Masquerade", "Masquerade or Keep",
 	  "clients outside that reach a pod by a NodePort, external or load-balancer address with policy Cluster; Masquerade: the pod sees a node; Keep: it sees the client, also on another node",
 	  mk_parse_client_address, FIELD(keeps_client) },
+	{ "directServerReturn", "direct-server-return", "BOOL", "false", "true or false",
+	  "with clientAddress Keep: a pod's node on the link answers the client itself, with the address that the client asked; the network must accept that",
+	  mk_parse_bool, FIELD(returns_direct) },
 	{ "masqueradeIPv6", "masquerade-ipv6", "CHOICE", "auto", "auto, true or false",
 	  "masquerade IPv6 traffic that leaves the cluster; auto: unless the node's pod CIDR is public",
 	  mk_parse_choice, FIELD(masquerade_ipv6) },
@@ -579,6 +582,26 @@ static int check_ranges(const char *setting, const struct mk_cidr *range, const 
 			    mk_cidr_format(other, other_text));
 }
 
+/* Answers go straight if the pod's node knows the client, and is on the link. */
+static int check_direct_return(const struct mk_config *config, struct mk_error *err)
+{
+	if (!config->returns_direct)
+		return 0;
+	if (!config->keeps_client)
+		return mk_error_set(
+			err, EINVAL,
+			"directServerReturn 'true': expected clientAddress to be Keep, too: without it, pods' nodes do not know the client");
+	if (config->routing == MK_ROUTING_OVERLAY)
+		return mk_error_set(
+			err, EINVAL,
+			"directServerReturn 'true': expected routing to be Auto or Direct, not Overlay: only nodes that send each other packets directly answer clients themselves");
+	if (config->encryption != MK_ENCRYPTION_NONE)
+		return mk_error_set(
+			err, EINVAL,
+			"directServerReturn 'true': expected encryption to be None: with encryption, nodes send each other no packet directly");
+	return 0;
+}
+
 /* Over IPv6, the kernel would send carriers by the uplink, unencrypted, as long as no route leads
  * to the device of WireGuard. */
 static int check_encryption(const struct mk_config *config, struct mk_error *err)
@@ -637,7 +660,7 @@ static int check_together(const struct mk_config *config, struct mk_error *err)
 				      ?: check_ranges("externalCidr", externals, "clustersetCidr",
 						      clusterset, err);
 	}
-	ret = ret ?: check_encryption(config, err);
+	ret = ret ?: check_direct_return(config, err) ?: check_encryption(config, err);
 	ret = ret ?: check_mtu(config, err) ?: check_ports(config, err);
 	return ret ?: check_interfaces(config, err);
 }

@@ -103,6 +103,7 @@ struct mk_config {
 	bool cp_nodes_deploy_allowed; /* isCPNodesDeployAllowed, true */
 	bool masquerade_all; /* masqueradeAll, false */
 	bool keeps_client; /* clientAddress is Keep; Masquerade */
+	bool returns_direct; /* directServerReturn, false */
 	enum mk_choice masquerade_ipv6; /* masqueradeIPv6, auto: mk_masquerade_ipv6() */
 	enum mk_policy_mode policy_mode; /* networkPolicy, enforce */
 	bool log_denied; /* logDenied, false */

@@ -70,6 +70,8 @@ START_TEST(test_defaults)
 	ck_assert_str_eq(mk_ip_port_format(&config.metrics.at[0], at), "127.0.0.1:10249");
 	ck_assert(config.cp_nodes_deploy_allowed);
 	ck_assert(!config.masquerade_all);
+	ck_assert(!config.keeps_client);
+	ck_assert(!config.returns_direct);
 	ck_assert_int_eq(config.masquerade_ipv6, MK_AUTO);
 	ck_assert_int_eq(config.policy_mode, MK_POLICIES_ENFORCED);
 	ck_assert(!config.log_denied);
@@ -316,6 +318,10 @@ START_TEST(test_environment)
 					    "false",
 					    "masqueradeAll",
 					    "true",
+					    "clientAddress",
+					    "Keep",
+					    "directServerReturn",
+					    "true",
 					    "localhostNodePorts",
 					    "false",
 					    "localEndpointWeight",
@@ -370,6 +376,8 @@ START_TEST(test_environment)
 	ck_assert_str_eq(mk_ip_port_format(&config.metrics.at[0], at), "10.0.0.1:10001");
 	ck_assert(!config.cp_nodes_deploy_allowed);
 	ck_assert(config.masquerade_all);
+	ck_assert(config.keeps_client);
+	ck_assert(config.returns_direct);
 	ck_assert(!config.localhost_node_ports);
 	ck_assert_uint_eq(config.local_endpoint_weight, 65535);
 	ck_assert_int_eq(config.policy_mode, MK_POLICIES_OFF);
@@ -516,6 +524,18 @@ static const struct {
 	  { "clientAddress", "keep" },
 	  { REQUIRED },
 	  { "clientAddress", "'keep'", "Masquerade or Keep" } },
+	{ "direct return without the client's address",
+	  { "directServerReturn", "true" },
+	  { REQUIRED },
+	  { "directServerReturn", "'true'", "expected clientAddress to be Keep" } },
+	{ "direct return in VXLAN",
+	  { "directServerReturn", "true" },
+	  { REQUIRED, "--client-address=Keep", "--routing=Overlay" },
+	  { "directServerReturn", "'true'", "expected routing to be Auto or Direct" } },
+	{ "direct return with encryption",
+	  { "directServerReturn", "true" },
+	  { REQUIRED, "--client-address=Keep", "--encryption=WireGuard" },
+	  { "directServerReturn", "'true'", "expected encryption to be None" } },
 	{ "routing with encryption",
 	  { "routing", "Direct" },
 	  { REQUIRED, "--encryption=WireGuard", "--wireguard-port=51871" },

@@ -210,6 +210,7 @@ static struct mk_node constants(const struct mk_own_family *own)
 		.vxlan_port = htons(config->vxlan_port),
 		.keeps_source = keeps_source(own),
 		.keeps_client = config->keeps_client,
+		.returns_direct = config->returns_direct,
 		.has_other_family = has_other_family(own),
 		.is_carried_by_other = is_carried_by_other(own) && has_other_family(own),
 		.checks_far_carriers = checks_far_carriers(own),
