@@ -141,6 +141,45 @@ static void check_maglev_tables(uint32_t slots, unsigned int tables)
 	mk_table_close(&table);
 }
 
+static void put_session(struct mk_datapath *datapath, uint16_t port, struct mk_session session)
+{
+	const struct mk_tuple key = { .sport = htons(port), .proto = IPPROTO_TCP };
+
+	fx_ok(mk_table_put(mk_datapath_session_table(datapath, 0), &key, &session, &fx.err));
+}
+
+/* A new Service gets ids beyond those of all sessions. A node's number is no id. */
+START_TEST(test_ids_of_sessions)
+{
+	const struct mk_frontend_key key = { .addr = addr_of("192.0.2.1"),
+					     .port = htons(80),
+					     .proto = IPPROTO_TCP,
+					     .scope = MK_SCOPE_EXTERNAL };
+	struct mk_datapath *datapath = fx_attached();
+	struct mk_frontend service;
+	struct mk_table table;
+
+	put_session(datapath, 1, (struct mk_session){ .set_id = 51, .service_id = 50 });
+	put_session(datapath, 2, (struct mk_session){ .set_id = 1u << 30 });
+	put_session(datapath, 3,
+		    (struct mk_session){ .set_id = 1u << 31,
+					 .service_id = 60,
+					 .flags = MK_SESSION_FORWARD | MK_SESSION_VIA_OVERLAY });
+	mk_datapath_free(datapath);
+	datapath = fx_loaded();
+	apply_maglev_service(datapath, 1021, 2);
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "frontends", sizeof(key), sizeof(service),
+			    &fx.err));
+	fx_ok(mk_table_get(&table, &key, &service, &fx.err));
+	ck_assert_uint_gt(service.set_id, 60);
+	ck_assert_uint_lt(service.set_id, 1000);
+	ck_assert_uint_gt(service.service_id, 60);
+	ck_assert_uint_lt(service.service_id, 1000);
+	mk_table_close(&table);
+	mk_datapath_free(datapath);
+}
+END_TEST
+
 /* After a change of maglevTableSize every table exists in the new size before a program reads it,
  * also one of a generation just replaced. Sessions stay. */
 START_TEST(test_other_maglev_size)
@@ -410,6 +449,7 @@ UNIT_SUITE("datapath_tables")
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, test_other_layout_is_refused);
 	tcase_add_test(tc, test_other_size_moves);
+	tcase_add_test(tc, test_ids_of_sessions);
 	tcase_add_test(tc, test_other_maglev_size);
 	tcase_add_test(tc, test_routes);
 	tcase_add_test(tc, test_node_routes);

@@ -15,11 +15,11 @@ static struct mk_addr address_of(const struct mk_tuple *tuple)
 	return mk_ip_to_addr(&localhost);
 }
 
-static const struct frontend *find_frontend(const struct mk_service_sync *sync,
-					    const struct mk_tuple *tuple, enum mk_scope scope)
+static const struct frontend *frontend_at(const struct mk_service_sync *sync, struct mk_addr addr,
+					  const struct mk_tuple *tuple, enum mk_scope scope)
 {
 	const struct mk_frontend_key key = {
-		.addr = address_of(tuple),
+		.addr = addr,
 		.port = tuple->dport,
 		.proto = tuple->proto,
 		.scope = (__u8)scope,
@@ -30,15 +30,39 @@ static const struct frontend *find_frontend(const struct mk_service_sync *sync,
 	return frontend;
 }
 
-static bool has_frontend(const struct mk_service_sync *sync, const struct mk_tuple *tuple,
-			 enum mk_scope scope)
+/* A pod of this node answers clients of another node's NodePort directly. This node has that
+ * NodePort only at its own addresses. */
+static const struct frontend *find_node_port(const struct mk_service_sync *sync,
+					     const struct mk_tuple *tuple, enum mk_scope scope,
+					     const struct mk_session *session)
 {
-	return find_frontend(sync, tuple, scope) != NULL;
+	const struct frontend *frontend;
+
+	for (size_t i = 0; i < sync->local_count; i++) {
+		frontend = frontend_at(sync, mk_ip_to_addr(&sync->local[i]), tuple, scope);
+		if (frontend && frontend->node_port &&
+		    frontend->value.service_id == session->service_id)
+			return frontend;
+	}
+	return NULL;
 }
 
+static const struct frontend *find_frontend(const struct mk_service_sync *sync,
+					    const struct mk_tuple *tuple, enum mk_scope scope,
+					    const struct mk_session *session)
+{
+	const struct frontend *frontend = frontend_at(sync, address_of(tuple), tuple, scope);
+
+	if (frontend || !(session->flags & MK_SESSION_VIA_OVERLAY))
+		return frontend;
+	return find_node_port(sync, tuple, scope, session);
+}
+
+/* The node that delegates a flow to the pod's node does not count it for the Service. */
 static bool opened_service(const struct mk_session *session)
 {
-	return session->flags & MK_SESSION_FORWARD && session->set_id && !mk_session_node(session);
+	return session->flags & MK_SESSION_FORWARD && session->set_id &&
+	       (session->service_id || session->flags & MK_SESSION_VIA_OVERLAY);
 }
 
 /* Does the Service of @frontend keep flows to @backend? It does if the backend serves, or if the
@@ -67,8 +91,8 @@ bool mk_service_sync_session_cut(const struct mk_service_sync *sync, const struc
 
 	if (key->proto != IPPROTO_UDP || !opened_service(session))
 		return false;
-	return !keeps(find_frontend(sync, key, MK_SCOPE_INTERNAL), &backend) &&
-	       !keeps(find_frontend(sync, key, MK_SCOPE_EXTERNAL), &backend);
+	return !keeps(find_frontend(sync, key, MK_SCOPE_INTERNAL, session), &backend) &&
+	       !keeps(find_frontend(sync, key, MK_SCOPE_EXTERNAL, session), &backend);
 }
 
 /* The session does not record the scope of its frontend, so both scopes are checked. A loopback
@@ -77,8 +101,9 @@ bool mk_service_sync_session_outlives(const struct mk_service_sync *sync,
 				      const struct mk_tuple *key, const struct mk_session *session)
 {
 	return key->proto != IPPROTO_UDP && opened_service(session) &&
-	       (!has_frontend(sync, key, MK_SCOPE_INTERNAL) ||
-		(!mk_addr_is_loopback(&key->daddr) && !has_frontend(sync, key, MK_SCOPE_EXTERNAL)));
+	       (!find_frontend(sync, key, MK_SCOPE_INTERNAL, session) ||
+		(!mk_addr_is_loopback(&key->daddr) &&
+		 !find_frontend(sync, key, MK_SCOPE_EXTERNAL, session)));
 }
 
 bool mk_service_sync_session_of_host(const struct mk_service_sync *sync, const struct mk_tuple *key,
