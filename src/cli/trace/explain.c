@@ -9,6 +9,7 @@
 #include "cli/inspect/view.h"
 #include "cli/trace/trace.h"
 #include "datapath/monitor/drops.h"
+#include "datapath/sessions/sweep.h"
 
 void trace_step(struct mk_trace_story *story, const char *at, const char *entry, const char *fmt,
 		...)
@@ -115,6 +116,19 @@ static void tell_service(struct mk_trace_story *story, const struct mk_tuple *tu
 		tell_host_port(story, tuple);
 }
 
+/* Does the pod's node answer the client itself? The flow's forward entry says so. */
+static bool is_returned_directly(const struct mk_trace_story *story,
+				 const struct mk_session *session)
+{
+	const struct mk_tuple key = mk_session_pair_key(session);
+	struct mk_session pair;
+
+	if (session->flags & MK_SESSION_FORWARD)
+		return session->flags & MK_SESSION_VIA_OVERLAY;
+	return trace_copy_session(story->copy, false, &key, &pair) &&
+	       (pair.flags & MK_SESSION_DELEGATED) == MK_SESSION_DELEGATED;
+}
+
 static void tell_session(struct mk_trace_story *story, const char *at, bool nat,
 			 struct mk_tuple *tuple)
 {
@@ -126,6 +140,7 @@ static void tell_session(struct mk_trace_story *story, const char *at, bool nat,
 		return;
 	*tuple = session.to;
 	tuple->path = 0;
+	story->returns_direct = !nat && is_returned_directly(story, &session);
 	snprintf(entry, sizeof(entry), "%s: %s > %s", nat ? "nat_sessions" : "sessions",
 		 mk_cli_endpoint(&old.saddr, old.sport, from),
 		 mk_cli_endpoint(&old.daddr, old.dport, to));
@@ -228,6 +243,18 @@ void trace_tell_overlay(struct mk_trace_story *story, const struct mk_tuple *tup
 		trace_leave_overlay(story, node, "node");
 }
 
+static void say_client(struct mk_trace_story *story, const char *client, bool is_answer)
+{
+	if (is_answer)
+		trace_step(story, "router", NULL,
+			   "an answer to client %s goes back by the node that it asked", client);
+	else
+		trace_step(story, "router", NULL,
+			   "the pod lives on another node, and sees client %s%s", client,
+			   story->returns_direct ? ": the pod's node answers the client directly"
+						 : "");
+}
+
 /* Does the packet go by the overlay although one of its ends is outside? Then it is of a client
  * that keeps its address (bpf/client.h), and its MAC address shows the node. */
 static bool tell_client(struct mk_trace_story *story, const struct mk_tuple *tuple,
@@ -250,10 +277,7 @@ static bool tell_client(struct mk_trace_story *story, const struct mk_tuple *tup
 	if (!node)
 		return false;
 	mk_cli_endpoint(is_answer ? &tuple->daddr : &tuple->saddr, 0, client);
-	trace_step(story, "router", NULL,
-		   is_answer ? "an answer to client %s goes back by the node that it asked"
-			     : "the pod lives on another node, and sees client %s",
-		   client);
+	say_client(story, client, is_answer);
 	trace_leave_overlay(story, node, "node");
 	return true;
 }
@@ -266,6 +290,9 @@ static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 	const char *unknown;
 	struct mk_way way;
 
+	if (story->returns_direct)
+		trace_step(story, "router", NULL,
+			   "this node answers the client directly, not by the node that it asked");
 	tell_session(story, "nat", true, tuple);
 	story->outcome = "forwarded";
 	if (!trace_copy_way(story->copy, &way)) {

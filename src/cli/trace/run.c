@@ -365,9 +365,9 @@ static const struct {
 static void choose_programs(struct mk_object *object, const char *entry)
 {
 	static const char *const chain[] = {
-		"router",      "elb",	   "open",	  "policy",	 "sfc",	       "sfc_open",
-		"sfc_session", "sfc_port", "sfc_overlay", "sfc_tap",	 "sfc_answer", "nat",
-		"error",       "ndp",	   "cluster_in",  "cluster_out", "ilb_cluster"
+		"router",      "elb",	   "open",	  "policy",	 "sfc",		"sfc_open",
+		"sfc_session", "sfc_port", "sfc_overlay", "sfc_tap",	 "sfc_answer",	"nat",
+		"error",       "ndp",	   "cluster_in",  "cluster_out", "ilb_cluster", "client"
 	};
 
 	for (size_t i = 0; i < mk_object_program_count(object); i++) {

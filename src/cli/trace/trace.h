@@ -111,6 +111,7 @@ struct mk_trace_story {
 	const char *outcome; /* delivered, forwarded, answered, dropped, unknown */
 	unsigned int reason; /* enum mk_drop_reason; MK_DROP_COUNT: none */
 	bool known; /* the flow has a session already */
+	bool returns_direct; /* the session found: the pod's node answers the client itself */
 	struct mk_table end_flows; /* MK_TRACE_END: the copies' flows of the chain (ends.c) */
 };
 void trace_step(struct mk_trace_story *story, const char *at, const char *entry, const char *fmt,
