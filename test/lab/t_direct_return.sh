@@ -1,0 +1,361 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test/lab/t_direct_return.sh - setting directServerReturn: a pod of node2 answers clients of all nodes' NodePorts,
+# and node2 sends the answers to the client itself. Only the first and the last packets go by the node that was asked.
+set -euo pipefail
+# shellcheck source=test/lab/lib/tap.sh
+. "$(dirname "$(realpath "$0")")/lib/tap.sh"
+# shellcheck source=test/lab/lib/load.sh
+. "$HERE/lib/load.sh"
+
+NODE3=$(in_family 192.168.99.13)
+NODES=("$NODE1" "$NODE2" "$NODE3")
+EXTERNAL=$(in_family 192.0.2.1)
+NARROW=$(in_family 198.51.100.2)
+KEEP="--client-address Keep"
+DIRECT="$KEEP --direct-server-return true"
+FLAGS=$KEEP
+
+explain()
+{
+	local node
+	for node in node1 node2 node3; do
+		echo "drops of $node:"
+		on "$node" "$MK_BIN" drops || true
+		on "$node" "$MK_BIN" sessions || true
+	done
+	in_world nft list table netdev seen || true
+}
+
+objects()
+{
+	service_yaml web b 10.96.66.1 "{name: tcp, port: 80, targetPort: 8080, nodePort: 30080},
+		{name: udp, port: 80, targetPort: 8080, nodePort: 30080, protocol: UDP},
+		{name: closed, port: 90, targetPort: 9090, nodePort: 30090},
+		{name: closed-udp, port: 90, targetPort: 9090, nodePort: 30090, protocol: UDP}" "externalIPs: [192.0.2.1]"
+	service_yaml sticky b 10.96.66.2 "{name: tcp, port: 80, targetPort: 8080, nodePort: 30081}" "sessionAffinity: ClientIP"
+	service_yaml pair pair 10.96.66.3 "{name: udp, port: 80, targetPort: 8080, nodePort: 30082, protocol: UDP}"
+}
+
+in_world() { command ip netns exec "$MK_LAB.world" "$@"; }
+in_narrow() { command ip netns exec "$MK_LAB.narrow" "$@"; }
+
+# A client behind world, which is a router with a narrow link.
+narrow_up()
+{
+	ip netns add "$MK_LAB.narrow"
+	ip link add eth0 mtu 1300 netns "$MK_LAB.narrow" type veth peer name narrow0 mtu 1300 netns "$MK_LAB.world"
+	# shellcheck disable=SC2086 # NODAD may be nothing
+	{
+		ip -n "$MK_LAB.world" addr add 198.51.100.1/24 dev narrow0 $NODAD
+		ip -n "$MK_LAB.narrow" addr add "$NARROW/$(by_family 24 64)" dev eth0 $NODAD
+	}
+	ip -n "$MK_LAB.world" link set narrow0 up
+	ip -n "$MK_LAB.narrow" link set eth0 up
+	forward_in world
+	ip -n "$MK_LAB.narrow" route add default via 198.51.100.1 advmss 1380
+}
+narrow_down()
+{
+	command ip netns del "$MK_LAB.narrow" 2>/dev/null || true
+	cleanup
+}
+
+is_direct() { expect_eq "peers of $1 on the link" 2 "$(on "$1" curl -sg "$(url "$LOCALHOST" 10249)/metrics" | awk '$1 == "monokube_peers_direct" { print $2 }')"; }
+
+direct_return_up()
+{
+	local node
+	MK_AGENT_FLAGS=$FLAGS lab up 3 --pods
+	trap narrow_down EXIT
+	lab pod node2 b >/dev/null
+	serve b b --tcp 8080 --udp 8080
+	for node in 2 3; do
+		lab pod "node$node" "pair-$node" --label app=pair >/dev/null
+		serve "pair-$node" "pair-$node" --udp 8080
+	done
+	narrow_up
+	objects | apply objects
+	ip -n "$MK_LAB.world" route replace "$EXTERNAL/$BITS" via "$NODE1"
+	for node in 1 2 3; do
+		wait_for 20 ask world tcp "$(with_port "${NODES[node - 1]}" 30080)"
+		wait_for 60 is_direct "node$node"
+	done
+}
+
+# set_mode NODE: its agent starts again with $FLAGS
+set_mode()
+{
+	lab agent stop "$1"
+	MK_AGENT_FLAGS=$FLAGS lab agent start "$1"
+	wait_for 60 is_direct "$1"
+}
+
+# ---- what world receives, by the node that sent it
+
+mac_of() { on "$1" cat /sys/class/net/eth0/address; }
+counters_of()
+{
+	local from
+	from="ether saddr $(mac_of "$1")"
+	cat <<-END
+		$from tcp sport { 80, 30080, 30081 } tcp flags & (syn | fin | rst) == 0 counter name $1_data
+		$from tcp sport { 80, 30080, 30081 } tcp flags & (syn | fin | rst) != 0 counter name $1_ends
+		$from udp sport { 80, 30080, 30082 } counter name $1_udp
+	END
+}
+watch()
+{
+	local node kind
+	in_world nft delete table netdev seen 2>/dev/null || true
+	{
+		echo 'table netdev seen {'
+		for node in node1 node2 node3; do
+			for kind in data ends udp; do
+				echo "counter ${node}_$kind { }"
+			done
+		done
+		echo 'chain in { type filter hook ingress device "eth0" priority 0; policy accept;'
+		for node in node1 node2 node3; do
+			counters_of "$node"
+		done
+		echo '}'
+		echo '}'
+	} >"$TMP/seen.nft"
+	in_world nft -f "$TMP/seen.nft"
+}
+seen() { in_world nft -j list counter netdev seen "$1" | jq '.nftables[] | select(.counter).counter.packets'; }
+seen_at_least() { (($(seen "$1") >= $2)) || expect_eq "packets of $1" "at least $2" "$(seen "$1")"; }
+
+# ---- rows
+
+# sees PEER ADDRESS PORT ARGS...: by TCP with a large answer, UDP, and UDP in fragments
+sees()
+{
+	local at
+	at=$(with_port "$2" "$3")
+	expect_match "TCP by $2" "^b $1 " "$(ask world tcp "$at" --want 60000 "${@:4}")"
+	expect_match "UDP by $2" "^b $1 " "$(ask world udp "$at" "${@:4}")"
+	wait_for 10 ask world udp "$at" --size 3000 --want 3000 "${@:4}" # IPv6 learns the overlay's MTU
+	expect_match "fragments by $2" "^b $1 " "$(ask world udp "$at" --size 3000 --want 3000 "${@:4}")"
+}
+by_each_node()
+{
+	local at
+	for at in "${NODES[@]}"; do
+		sees "$WORLD" "$at" 30080
+		sees "$FAR" "$at" 30080 --from "$FAR"
+	done
+	sees "$WORLD" "$EXTERNAL" 80
+}
+
+# straight ADDRESS PORT ASKED: node2 sends what ASKED does not
+straight()
+{
+	watch
+	expect_match "answer of TCP" "^b $WORLD " "$(ask world tcp "$(with_port "$1" "$2")" --want 60000)"
+	wait_for 10 seen_at_least "$3_ends" 2 # SYN-ACK, FIN
+	expect_eq "segments with data of $3" 0 "$(seen "$3_data")"
+	expect_eq "SYN-ACK, FIN and RST of node2" 0 "$(seen node2_ends)"
+	seen_at_least node2_data 2
+	expect_eq "answers of UDP" 6 "$(printf '\n\n\n\n\n' | ask world udp "$(with_port "$1" "$2")" --hold | grep -c "^b $WORLD ")"
+	expect_eq "datagrams" 6 "$(($(seen "$3_udp") + $(seen node2_udp)))"
+	seen_at_least "$3_udp" 1
+	seen_at_least node2_udp 4
+}
+all_straight()
+{
+	straight "$NODE1" 30080 node1
+	straight "$NODE3" 30080 node3
+	straight "$EXTERNAL" 80 node1
+}
+
+# by_asked PORT: the old way
+by_asked()
+{
+	watch
+	expect_match "answer" "^b $WORLD " "$(ask world tcp "$(with_port "$NODE1" "$1")" --want 60000)"
+	seen_at_least node1_data 2
+	expect_eq "segments of node2" 0 "$(($(seen node2_data) + $(seen node2_ends)))"
+}
+
+large()
+{
+	watch
+	expect_match "20 MB each way" "^b $WORLD " "$(ask world tcp "$(with_port "$NODE1" 30080)" --size 20000000 --want 20000000 --timeout 60)"
+	expect_eq "segments with data of node1" 0 "$(seen node1_data)"
+	seen_at_least node2_data 100
+}
+
+# The router's ICMP errors go to node1, whose address the answers have.
+narrow_link()
+{
+	local errors
+	watch
+	errors=$(too_big)
+	expect_match "20 MB" "^b $NARROW " "$(in_narrow "$HERE/echo.py" ask tcp "$(with_port "$NODE1" 30080)" --want 20000000 --timeout 60)"
+	expect_eq "segments with data of node1" 0 "$(seen node1_data)"
+	seen_at_least node2_data 100
+	(($(too_big) > errors)) || expect_eq "errors of the router" "more than $errors" "$(too_big)"
+}
+too_big() { in_world nstat -asz IpFragFails Ip6FragFails | awk 'NR > 1 { sum += $2 } END { print sum + 0 }'; }
+
+# held NAME PROTO FROM TO: an open flow; held_sees NAME PEER: it is answered, and the pod sees PEER
+declare -A HELD
+held()
+{
+	local pipe
+	rm -f "$TMP/held.$1.in"
+	mkfifo "$TMP/held.$1.in"
+	ask world "$2" "$4" --from "$3" --hold --timeout 20 <"$TMP/held.$1.in" >"$TMP/held.$1.out" 2>&1 &
+	exec {pipe}>"$TMP/held.$1.in"
+	HELD[$1]=$pipe
+	wait_for 10 grep -q . "$TMP/held.$1.out"
+}
+held_lines() { (($(wc -l <"$TMP/held.$1.out") >= $2)); }
+held_sees()
+{
+	local lines
+	lines=$(wc -l <"$TMP/held.$1.out")
+	echo >&"${HELD[$1]}"
+	wait_for 10 held_lines "$1" $((lines + 1))
+	expect_match "flow $1" "^b $2 " "$(tail -n 1 "$TMP/held.$1.out")"
+}
+release()
+{
+	local pipe=${HELD[$1]}
+	exec {pipe}>&-
+}
+
+# One client port by three nodes to one pod: each flow has its answers, and the pod sees the client.
+collisions()
+{
+	local proto
+	for proto in tcp udp; do
+		for node in 1 2 3; do
+			held "$proto-$node" "$proto" "$(with_port "$WORLD" 5555)" "$(with_port "${NODES[node - 1]}" 30080)"
+		done
+		for _ in 1 2 3; do
+			for node in 1 2 3; do
+				held_sees "$proto-$node" "$WORLD"
+			done
+		done
+	done
+}
+
+state_of() { on "$1" "$MK_BIN" sessions -o json | jq -r --arg from "$(with_port "$WORLD" "$2")" '[.[] | select(.from == $from) | .state] | unique | join(" ")'; }
+is_over() { expect_match "state at $1" '^(closed)?$' "$(state_of "$1" "$2")"; }
+sessions()
+{
+	local by
+	held ends tcp "$(with_port "$WORLD" 6666)" "$(with_port "$NODE1" 30080)"
+	held_sees ends "$WORLD"
+	expect_eq "state at node1" established "$(state_of node1 6666)"
+	expect_eq "state at node2" established "$(state_of node2 6666)"
+	by=$(on node1 "$MK_BIN" sessions -o json | jq -r --arg from "$(with_port "$WORLD" 6666)" '.[] | select(.from == $from) | .node')
+	expect_eq "the other node, at node1" node2 "$by"
+	by=$(on node2 "$MK_BIN" sessions -o json | jq -r --arg from "$(with_port "$WORLD" 6666)" '.[] | select(.from == $from) | .node')
+	expect_eq "the other node, at node2" node1 "$by"
+	release ends
+	wait_for 10 is_over node1 6666
+	wait_for 10 is_over node2 6666
+}
+
+errors()
+{
+	local at
+	for at in "${NODES[@]}"; do
+		expect_eq "a closed port of TCP by $at" refused "$(ask world tcp "$(with_port "$at" 30090)" || true)"
+		expect_eq "a closed port of UDP by $at" refused "$(ask world udp "$(with_port "$at" 30090)" || true)"
+	done
+	expect_match "path MTU by node1" '^(1450|1430)$' "$(ask world udp "$(with_port "$NODE1" 30080)" --path-mtu --size 1452)"
+}
+
+# A UDP flow whose endpoint goes is cut at both nodes, and gets the other endpoint.
+pair() { ask world udp "$(with_port "$NODE1" 30082)" --from "$(with_port "$WORLD" 7777)" --timeout 0.5; }
+answered_by() { expect_match "answer" "^$1 $WORLD " "$(pair)"; }
+endpoint_goes()
+{
+	local first other
+	wait_for 10 pair
+	for _ in 1 2 3; do
+		first=$(pair)
+	done
+	first=${first%% *}
+	other=$([[ $first == pair-2 ]] && echo pair-3 || echo pair-2)
+	answered_by "$first"
+	lab rm "$first"
+	wait_for 30 answered_by "$other"
+}
+
+begin_load()
+{
+	local node
+	rm -f "$TMP"/load.*
+	for node in 1 2 3; do
+		load "node$node" world "$(with_port "${NODES[node - 1]}" 30080)"
+	done
+	load external world "$(with_port "$EXTERNAL" 80)"
+}
+unbroken()
+{
+	stop_load
+	expect_eq "broken connections" "" "$(grep -H '^broken' "$TMP"/load.* || true)"
+}
+
+# A node takes packets of either kind, whatever its own setting is.
+one_by_one()
+{
+	local node at
+	begin_load
+	FLAGS=$1
+	for node in node1 node2 node3; do
+		set_mode "$node"
+		for at in "${NODES[@]}"; do
+			sees "$WORLD" "$at" 30080
+		done
+	done
+	unbroken
+}
+
+agents_dead()
+{
+	local node
+	begin_load
+	for node in 1 2 3; do
+		lab agent kill "node$node"
+	done
+	by_each_node
+	for node in 1 2 3; do
+		MK_AGENT_FLAGS=$DIRECT lab agent start "node$node"
+		wait_for 60 is_direct "node$node"
+	done
+	by_each_node
+	unbroken
+	all_straight
+}
+
+traced()
+{
+	local answer="the pod's node answers the client directly"
+	expect_match "trace" "$answer" "$(on node1 "$MK_BIN" trace "$WORLD" "$NODE1" 30080 --protocol tcp || true)"
+	expect_failure expect_match "trace of an old way" "$answer" "$(on node1 "$MK_BIN" trace "$WORLD" "$NODE1" 30081 --protocol tcp || true)"
+}
+
+direct_return_up
+check "off: answers go back by the node that was asked" by_asked 30080
+check "on, node by node, under load" one_by_one "$DIRECT"
+check "the pod sees the client, by each node" by_each_node
+check "answers come from node2; SYN-ACK, FIN and first datagrams by the node that was asked" all_straight
+check "a Service with session affinity: the old way" by_asked 30081
+check "20 MB each way" large
+check "a router with a narrow link: the transfer adapts" narrow_link
+check "one client port by three nodes" collisions
+check "errors come back, and too long packets are answered" errors
+check "a UDP flow gets another endpoint when its own goes" endpoint_goes
+check "sessions at both nodes, which end" sessions
+check "trace says so" traced
+check "agents are killed" agents_dead
+check "off, node by node, under load" one_by_one "$KEEP"
+check "off again" by_asked 30080
+finish
