@@ -8,7 +8,9 @@
  * direction, as in sfc.h; the position behind the last function is the other end. */
 #include "sfc_from.h"
 
-/* The programs are loaded with a small inner map. The agent makes the others. */
+/* The programs are loaded with a small inner map. The agent makes the others. It has sizes instead
+ * of types: Linux 5.15 to 6.1 take no map without types where they have seen one with types.
+ * (bpf_map_meta_equal() compares the offset of a timer: -EINVAL without types, or -ENOENT.) */
 #define MK_PROTOTYPE_ENTRIES 64
 
 struct {
@@ -19,8 +21,8 @@ struct {
 		values, struct {
 			__uint(type, BPF_MAP_TYPE_LRU_HASH);
 			__uint(max_entries, MK_PROTOTYPE_ENTRIES);
-			__type(key, struct mk_tuple);
-			__type(value, struct mk_sfc_end_flow);
+			__uint(key_size, sizeof(struct mk_tuple));
+			__uint(value_size, sizeof(struct mk_sfc_end_flow));
 		});
 } sfc_end_flows SEC(".maps");
 
