@@ -8,12 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bpf/clients.h"
 #include "bpf/policy.h"
 #include "bpf/run.h"
 #include "rows.h"
-
-#define NODE2 "02:4d:0a:12:00:02" /* its VTEP MAC address */
-#define NODE3 "02:4d:0a:12:00:03"
 
 static void service(const char *frontend, enum mk_scope scope, const char *backend)
 {
@@ -29,9 +27,7 @@ static void setup(void)
 	char frontend[64];
 
 	fixture_reset();
-	fixture_peer_address("192.168.99.12", "10.18.0.2");
-	fixture_peer("10.244.3.0", "10.18.0.3");
-	fixture_peer_address("192.168.99.13", "10.18.0.3");
+	clients_put_nodes();
 	for (size_t i = 0; i < ROWS(protos); i++) {
 		snprintf(frontend, sizeof(frontend), "%s 192.168.99.11:30080", protos[i]);
 		service(frontend, MK_SCOPE_EXTERNAL, "10.244.2.7:8080");
@@ -41,26 +37,6 @@ static void setup(void)
 	service("tcp 192.168.99.11:30083", MK_SCOPE_EXTERNAL, "192.168.99.12:8080");
 	service("tcp 192.168.99.11:30084", MK_SCOPE_EXTERNAL, "192.168.99.11:8080");
 	service("tcp 10.96.0.10:80", MK_SCOPE_INTERNAL, "10.244.2.7:8080");
-}
-
-static void setup_keeping(void)
-{
-	fixture_keep_client();
-	fixture_load_small();
-}
-
-/* Send @flow, expect it @where and as @seen, and check which node it goes to. */
-static struct frame hop(const char *name, enum mk_hook hook, const char *flow,
-			const struct frame_options *with, enum where where, const char *seen,
-			const char *to_node)
-{
-	struct frame in = frame_make(flow, with), out;
-
-	out = fixture_expect(name, hook, &in, where, seen);
-	if (to_node)
-		ck_assert_msg(strcmp(frame_mac_dest(&out), to_node) == 0, "%s: to %s", name,
-			      frame_mac_dest(&out));
-	return out;
 }
 
 /* ---- the node that takes the request --------------------------------------------------------- */
@@ -263,20 +239,6 @@ START_TEST(test_own_node_port)
 }
 END_TEST
 
-static struct frame error_about(const char *flow, const char *from_to, const char *mac,
-				uint8_t code)
-{
-	static struct frame quoted;
-	const struct frame_options with = { .quote = &quoted,
-					    .icmp_type = ICMP_DEST_UNREACH,
-					    .icmp_code = code,
-					    .icmp_mtu = code == ICMP_FRAG_NEEDED ? 1400 : 0,
-					    .source_mac = mac };
-
-	quoted = frame_make(flow, NULL);
-	return frame_make(from_to, &with);
-}
-
 START_TEST(test_errors)
 {
 	struct frame error, out;
@@ -360,7 +322,7 @@ END_TEST
 static void setup_one_port(void)
 {
 	fixture_nat_ports(50000, 50000);
-	setup_keeping();
+	clients_load_keeping();
 }
 
 /* This host asks another node's NodePort from an address that only this host knows. */
@@ -522,20 +484,9 @@ START_TEST(test_chained_no_port)
 }
 END_TEST
 
-static TCase *client_case(Suite *suite, const char *name, SFun load)
-{
-	TCase *tcase = tcase_create(name);
-
-	tcase_add_unchecked_fixture(tcase, load, fixture_unload);
-	tcase_add_checked_fixture(tcase, setup, NULL);
-	tcase_set_timeout(tcase, 60);
-	suite_add_tcase(suite, tcase);
-	return tcase;
-}
-
 BPF_SUITE("client")
 {
-	TCase *tcase = client_case(suite, "client", setup_keeping);
+	TCase *tcase = clients_case(suite, "client", clients_load_keeping, setup);
 
 	tcase_add_loop_test(tcase, test_taken, 0, ROWS(taken));
 	tcase_add_loop_test(tcase, test_hidden, 0, ROWS(hidden));
@@ -555,8 +506,8 @@ BPF_SUITE("client")
 	tcase_add_test(tcase, test_sent_back_by_other);
 	tcase_add_test(tcase, test_policies);
 	tcase_add_loop_test(tcase, test_chained, 0, ROWS(chained));
-	tcase = client_case(suite, "one port", setup_one_port);
+	tcase = clients_case(suite, "one port", setup_one_port, setup);
 	tcase_add_test(tcase, test_no_port);
 	tcase_add_test(tcase, test_chained_no_port);
-	tcase_add_test(client_case(suite, "masqueraded", fixture_load_small), test_off);
+	tcase_add_test(clients_case(suite, "masqueraded", fixture_load_small, setup), test_off);
 }

@@ -8,11 +8,9 @@
 #include <string.h>
 
 #include "datapath/maps/row.h"
+#include "bpf/clients.h"
 #include "bpf/run.h"
 #include "rows.h"
-
-#define NODE2 "02:4d:0a:12:00:02" /* its VTEP MAC address */
-#define NODE3 "02:4d:0a:12:00:03"
 
 /* Is node2 on the link? */
 static void set_direct(bool is_direct)
@@ -43,9 +41,7 @@ static void setup(void)
 	char frontend[64];
 
 	fixture_reset();
-	fixture_peer_address("192.168.99.12", "10.18.0.2");
-	fixture_peer("10.244.3.0", "10.18.0.3");
-	fixture_peer_address("192.168.99.13", "10.18.0.3");
+	clients_put_nodes();
 	set_direct(true);
 	for (size_t i = 0; i < ROWS(protos); i++) {
 		snprintf(frontend, sizeof(frontend), "%s 192.168.99.11:30080", protos[i]);
@@ -64,25 +60,6 @@ static void setup_returning(void)
 {
 	fixture_return_directly();
 	fixture_load_small();
-}
-
-static void setup_keeping(void)
-{
-	fixture_keep_client();
-	fixture_load_small();
-}
-
-static struct frame hop(const char *name, enum mk_hook hook, const char *flow,
-			const struct frame_options *with, enum where where, const char *seen,
-			const char *to_node)
-{
-	struct frame in = frame_make(flow, with), out;
-
-	out = fixture_expect(name, hook, &in, where, seen);
-	if (to_node)
-		ck_assert_msg(strcmp(frame_mac_dest(&out), to_node) == 0, "%s: to %s", name,
-			      frame_mac_dest(&out));
-	return out;
 }
 
 /* ---- the node that takes the request --------------------------------------------------------- */
@@ -342,20 +319,6 @@ END_TEST
 
 /* ---- ICMP errors ----------------------------------------------------------------------------- */
 
-static struct frame error_about(const char *flow, const char *from_to, const char *mac,
-				uint8_t code)
-{
-	static struct frame quoted;
-	const struct frame_options with = { .quote = &quoted,
-					    .icmp_type = ICMP_DEST_UNREACH,
-					    .icmp_code = code,
-					    .icmp_mtu = code == ICMP_FRAG_NEEDED ? 1400 : 0,
-					    .source_mac = mac };
-
-	quoted = frame_make(flow, NULL);
-	return frame_make(from_to, &with);
-}
-
 START_TEST(test_errors)
 {
 	struct frame error, out;
@@ -393,20 +356,9 @@ START_TEST(test_off)
 }
 END_TEST
 
-static TCase *case_of(Suite *suite, const char *name, SFun load)
-{
-	TCase *tcase = tcase_create(name);
-
-	tcase_add_unchecked_fixture(tcase, load, fixture_unload);
-	tcase_add_checked_fixture(tcase, setup, NULL);
-	tcase_set_timeout(tcase, 60);
-	suite_add_tcase(suite, tcase);
-	return tcase;
-}
-
 BPF_SUITE("direct_return")
 {
-	TCase *tcase = case_of(suite, "direct_return", setup_returning);
+	TCase *tcase = clients_case(suite, "direct_return", setup_returning, setup);
 
 	tcase_add_loop_test(tcase, test_taken, 0, ROWS(taken));
 	tcase_add_test(tcase, test_taken_ends);
@@ -420,5 +372,5 @@ BPF_SUITE("direct_return")
 	tcase_add_loop_test(tcase, test_refused, 0, ROWS(refused));
 	tcase_add_test(tcase, test_chooses_local);
 	tcase_add_test(tcase, test_errors);
-	tcase_add_test(case_of(suite, "off", setup_keeping), test_off);
+	tcase_add_test(clients_case(suite, "off", clients_load_keeping, setup), test_off);
 }
