@@ -5,22 +5,10 @@
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
-# shellcheck source=test/lab/lib/load.sh
-. "$HERE/lib/load.sh"
+# shellcheck source=test/lab/lib/node_ports.sh
+. "$HERE/lib/node_ports.sh"
 
-NODE3=$(in_family 192.168.99.13)
-NODES=("$NODE1" "$NODE2" "$NODE3")
-FLAGS=""
-
-explain()
-{
-	local node
-	for node in node1 node2 node3; do
-		echo "drops of $node:"
-		on "$node" "$MK_BIN" drops || true
-		on "$node" "$MK_BIN" sessions || true
-	done
-}
+explain() { explain_nodes; }
 
 objects()
 {
@@ -45,44 +33,13 @@ client_lab_up()
 	done
 }
 
-# set_mode NODE: its agent starts again with $FLAGS
-set_mode()
-{
-	lab agent stop "$1"
-	MK_AGENT_FLAGS=$FLAGS lab agent start "$1"
-}
-
-# sees PEER ADDRESS ARGS...: by TCP with a large answer, UDP, and UDP in fragments
-sees()
-{
-	local at
-	at=$(with_port "$2" 30080)
-	expect_match "TCP by $2" "^b $1 " "$(ask world tcp "$at" --want 60000 "${@:3}")"
-	expect_match "UDP by $2" "^b $1 " "$(ask world udp "$at" "${@:3}")"
-	wait_for 10 ask world udp "$at" --size 3000 --want 3000 "${@:3}" # IPv6 learns the overlay's MTU
-	expect_match "fragments by $2" "^b $1 " "$(ask world udp "$at" --size 3000 --want 3000 "${@:3}")"
-}
-
-begin_load()
-{
-	local node
-	rm -f "$TMP"/load.*
-	for node in 1 2 3; do
-		load "node$node" world "$(with_port "${NODES[node - 1]}" 30080)"
-	done
-	load a a "$VIP:8080"
-}
-unbroken()
-{
-	stop_load
-	expect_eq "broken connections" "" "$(grep -H '^broken' "$TMP"/load.* || true)"
-}
+begin_load() { node_ports_load a a "$VIP:8080"; }
 
 masqueraded()
 {
-	sees 10.244.1.1 "$NODE1"
-	sees 10.244.2.1 "$NODE2"
-	sees 10.244.3.1 "$NODE3"
+	sees 10.244.1.1 "$NODE1" 30080
+	sees 10.244.2.1 "$NODE2" 30080
+	sees 10.244.3.1 "$NODE3" 30080
 }
 
 # A node that keeps addresses does not wait for the pod's node to do so.
@@ -92,44 +49,15 @@ one_by_one()
 	FLAGS="--client-address $1"
 	for node in node1 node2 node3; do
 		set_mode "$node"
-		for at in "${NODES[@]}"; do
-			sees '.*' "$at"
-		done
+		each_sees '.*'
 	done
 	unbroken
 }
 
 kept()
 {
-	local at
-	for at in "${NODES[@]}"; do
-		sees "$WORLD" "$at"
-		sees "$FAR" "$at" --from "$FAR"
-	done
+	by_each_node
 	expect_match "a pod" "^b $A " "$(ask a tcp "$VIP:8080")"
-}
-
-# held NAME PROTO FROM TO: an open flow; answered NAME PEER: it is, and the pod sees PEER
-held()
-{
-	local to pipe
-	rm -f "$TMP/held.$1.in"
-	mkfifo "$TMP/held.$1.in"
-	to="$TMP/held.$1.out"
-	ask world "$2" "$4" --from "$3" --hold --timeout 20 <"$TMP/held.$1.in" >"$to" 2>&1 &
-	exec {pipe}>"$TMP/held.$1.in"
-	HELD[$1]=$pipe
-	wait_for 10 grep -q . "$to"
-}
-declare -A HELD
-held_lines() { (($(wc -l <"$TMP/held.$1.out") >= $2)); }
-held_sees()
-{
-	local lines
-	lines=$(wc -l <"$TMP/held.$1.out")
-	echo >&"${HELD[$1]}"
-	wait_for 10 held_lines "$1" $((lines + 1))
-	expect_match "flow $1" "^b $2 " "$(tail -n 1 "$TMP/held.$1.out")"
 }
 
 # collisions PORT: of one client, by three nodes to one pod: the flows stay apart, and the later one is masqueraded
@@ -168,7 +96,7 @@ policies()
 	policy | apply policy
 	wait_for 20 is_denied
 	for at in "${NODES[@]}"; do
-		sees "$WORLD" "$at"
+		sees "$WORLD" "$at" 30080
 		expect_failure ask world tcp "$(with_port "$at" 30080)" --from "$FAR" --timeout 0.5
 		expect_failure ask world udp "$(with_port "$at" 30080)" --from "$FAR" --timeout 0.5
 	done
@@ -176,16 +104,6 @@ policies()
 	expect_eq "broken connections of world" "" "$(grep -H '^broken' "$TMP"/load.node* || true)"
 	lab delete "$TMP/policy.yaml"
 	wait_for 20 ask world tcp "$(with_port "$NODE1" 30080)" --from "$FAR"
-}
-
-errors()
-{
-	local at
-	for at in "${NODES[@]}"; do
-		expect_eq "a closed port of TCP by $at" refused "$(ask world tcp "$(with_port "$at" 30090)" || true)"
-		expect_eq "a closed port of UDP by $at" refused "$(ask world udp "$(with_port "$at" 30090)" || true)"
-	done
-	expect_match "path MTU by node1" '^(1450|1430)$' "$(ask world udp "$(with_port "$NODE1" 30080)" --path-mtu --size 1452)"
 }
 
 agents_dead()
@@ -222,10 +140,8 @@ direct()
 
 shown()
 {
-	local by
 	held shown tcp "$(with_port "$WORLD" 6666)" "$(with_port "$NODE1" 30080)"
-	by=$(on node2 "$MK_BIN" sessions -o json | jq -r --arg from "$(with_port "$WORLD" 6666)" '.[] | select(.from == $from) | .node')
-	expect_eq "the node in the session" node1 "$by"
+	expect_eq "the node in the session" node1 "$(sessions_from node2 6666 '.[].node')"
 	expect_match "trace" "the client keeps its address if a pod answers" "$(on node1 "$MK_BIN" trace "$WORLD" "$NODE1" 30080 --protocol tcp || true)"
 	expect_match "trace of a client" "sees client $WORLD" "$(on node1 "$MK_BIN" trace "$WORLD" "$NODE1" 30080 --protocol tcp || true)"
 }

@@ -5,11 +5,9 @@
 set -euo pipefail
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
-# shellcheck source=test/lab/lib/load.sh
-. "$HERE/lib/load.sh"
+# shellcheck source=test/lab/lib/node_ports.sh
+. "$HERE/lib/node_ports.sh"
 
-NODE3=$(in_family 192.168.99.13)
-NODES=("$NODE1" "$NODE2" "$NODE3")
 EXTERNAL=$(in_family 192.0.2.1)
 NARROW=$(in_family 198.51.100.2)
 KEEP="--client-address Keep"
@@ -18,12 +16,7 @@ FLAGS=$KEEP
 
 explain()
 {
-	local node
-	for node in node1 node2 node3; do
-		echo "drops of $node:"
-		on "$node" "$MK_BIN" drops || true
-		on "$node" "$MK_BIN" sessions || true
-	done
+	explain_nodes
 	in_world nft list table netdev seen || true
 }
 
@@ -83,14 +76,6 @@ direct_return_up()
 	done
 }
 
-# set_mode NODE: its agent starts again with $FLAGS
-set_mode()
-{
-	lab agent stop "$1"
-	MK_AGENT_FLAGS=$FLAGS lab agent start "$1"
-	wait_for 60 is_direct "$1"
-}
-
 # ---- what world receives, by the node that sent it
 
 mac_of() { on "$1" cat /sys/class/net/eth0/address; }
@@ -129,23 +114,9 @@ seen_at_least() { (($(seen "$1") >= $2)) || expect_eq "packets of $1" "at least 
 
 # ---- rows
 
-# sees PEER ADDRESS PORT ARGS...: by TCP with a large answer, UDP, and UDP in fragments
-sees()
+by_each_address()
 {
-	local at
-	at=$(with_port "$2" "$3")
-	expect_match "TCP by $2" "^b $1 " "$(ask world tcp "$at" --want 60000 "${@:4}")"
-	expect_match "UDP by $2" "^b $1 " "$(ask world udp "$at" "${@:4}")"
-	wait_for 10 ask world udp "$at" --size 3000 --want 3000 "${@:4}" # IPv6 learns the overlay's MTU
-	expect_match "fragments by $2" "^b $1 " "$(ask world udp "$at" --size 3000 --want 3000 "${@:4}")"
-}
-by_each_node()
-{
-	local at
-	for at in "${NODES[@]}"; do
-		sees "$WORLD" "$at" 30080
-		sees "$FAR" "$at" 30080 --from "$FAR"
-	done
+	by_each_node
 	sees "$WORLD" "$EXTERNAL" 80
 }
 
@@ -200,33 +171,6 @@ narrow_link()
 }
 too_big() { in_world nstat -asz IpFragFails Ip6FragFails | awk 'NR > 1 { sum += $2 } END { print sum + 0 }'; }
 
-# held NAME PROTO FROM TO: an open flow; held_sees NAME PEER: it is answered, and the pod sees PEER
-declare -A HELD
-held()
-{
-	local pipe
-	rm -f "$TMP/held.$1.in"
-	mkfifo "$TMP/held.$1.in"
-	ask world "$2" "$4" --from "$3" --hold --timeout 20 <"$TMP/held.$1.in" >"$TMP/held.$1.out" 2>&1 &
-	exec {pipe}>"$TMP/held.$1.in"
-	HELD[$1]=$pipe
-	wait_for 10 grep -q . "$TMP/held.$1.out"
-}
-held_lines() { (($(wc -l <"$TMP/held.$1.out") >= $2)); }
-held_sees()
-{
-	local lines
-	lines=$(wc -l <"$TMP/held.$1.out")
-	echo >&"${HELD[$1]}"
-	wait_for 10 held_lines "$1" $((lines + 1))
-	expect_match "flow $1" "^b $2 " "$(tail -n 1 "$TMP/held.$1.out")"
-}
-release()
-{
-	local pipe=${HELD[$1]}
-	exec {pipe}>&-
-}
-
 # One client port by three nodes to one pod: each flow has its answers, and the pod sees the client.
 collisions()
 {
@@ -243,32 +187,19 @@ collisions()
 	done
 }
 
-state_of() { on "$1" "$MK_BIN" sessions -o json | jq -r --arg from "$(with_port "$WORLD" "$2")" '[.[] | select(.from == $from) | .state] | unique | join(" ")'; }
+state_of() { sessions_from "$1" "$2" 'map(.state) | unique | join(" ")'; }
 is_over() { expect_match "state at $1" '^(closed)?$' "$(state_of "$1" "$2")"; }
 sessions()
 {
-	local by
 	held ends tcp "$(with_port "$WORLD" 6666)" "$(with_port "$NODE1" 30080)"
 	held_sees ends "$WORLD"
 	expect_eq "state at node1" established "$(state_of node1 6666)"
 	expect_eq "state at node2" established "$(state_of node2 6666)"
-	by=$(on node1 "$MK_BIN" sessions -o json | jq -r --arg from "$(with_port "$WORLD" 6666)" '.[] | select(.from == $from) | .node')
-	expect_eq "the other node, at node1" node2 "$by"
-	by=$(on node2 "$MK_BIN" sessions -o json | jq -r --arg from "$(with_port "$WORLD" 6666)" '.[] | select(.from == $from) | .node')
-	expect_eq "the other node, at node2" node1 "$by"
+	expect_eq "the other node, at node1" node2 "$(sessions_from node1 6666 '.[].node')"
+	expect_eq "the other node, at node2" node1 "$(sessions_from node2 6666 '.[].node')"
 	release ends
 	wait_for 10 is_over node1 6666
 	wait_for 10 is_over node2 6666
-}
-
-errors()
-{
-	local at
-	for at in "${NODES[@]}"; do
-		expect_eq "a closed port of TCP by $at" refused "$(ask world tcp "$(with_port "$at" 30090)" || true)"
-		expect_eq "a closed port of UDP by $at" refused "$(ask world udp "$(with_port "$at" 30090)" || true)"
-	done
-	expect_match "path MTU by node1" '^(1450|1430)$' "$(ask world udp "$(with_port "$NODE1" 30080)" --path-mtu --size 1452)"
 }
 
 # A UDP flow whose endpoint goes is cut at both nodes, and gets the other endpoint.
@@ -288,32 +219,18 @@ endpoint_goes()
 	wait_for 30 answered_by "$other"
 }
 
-begin_load()
-{
-	local node
-	rm -f "$TMP"/load.*
-	for node in 1 2 3; do
-		load "node$node" world "$(with_port "${NODES[node - 1]}" 30080)"
-	done
-	load external world "$(with_port "$EXTERNAL" 80)"
-}
-unbroken()
-{
-	stop_load
-	expect_eq "broken connections" "" "$(grep -H '^broken' "$TMP"/load.* || true)"
-}
+begin_load() { node_ports_load external world "$(with_port "$EXTERNAL" 80)"; }
 
 # A node takes packets of either kind, whatever its own setting is.
 one_by_one()
 {
-	local node at
+	local node
 	begin_load
 	FLAGS=$1
 	for node in node1 node2 node3; do
 		set_mode "$node"
-		for at in "${NODES[@]}"; do
-			sees "$WORLD" "$at" 30080
-		done
+		wait_for 60 is_direct "$node"
+		each_sees "$WORLD"
 	done
 	unbroken
 }
@@ -325,12 +242,12 @@ agents_dead()
 	for node in 1 2 3; do
 		lab agent kill "node$node"
 	done
-	by_each_node
+	by_each_address
 	for node in 1 2 3; do
 		MK_AGENT_FLAGS=$DIRECT lab agent start "node$node"
 		wait_for 60 is_direct "node$node"
 	done
-	by_each_node
+	by_each_address
 	unbroken
 	all_straight
 }
@@ -345,7 +262,7 @@ traced()
 direct_return_up
 check "off: answers go back by the node that was asked" by_asked 30080
 check "on, node by node, under load" one_by_one "$DIRECT"
-check "the pod sees the client, by each node" by_each_node
+check "the pod sees the client, by each node" by_each_address
 check "answers come from node2; SYN-ACK, FIN and first datagrams by the node that was asked" all_straight
 check "a Service with session affinity: the old way" by_asked 30081
 check "20 MB each way" large

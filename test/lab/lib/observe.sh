@@ -81,12 +81,13 @@ service_tables()
 	backend_entries "$1" "$sets"
 }
 
-# hold NAME WHERE ADDRESS:PORT [PROTO]: a connection that prints one line per line written to its
-# pipe
+# hold NAME WHERE ADDRESS:PORT [PROTO ARGS...]: a connection that prints one line per line written to
+# its pipe; ARGS are of `ask`
 hold()
 {
+	rm -f "$TMP/$1.in"
 	mkfifo "$TMP/$1.in"
-	on "$2" "$HERE/echo.py" ask "${4:-tcp}" "$(in_family "$3")" --hold --timeout 20 <"$TMP/$1.in" >"$TMP/$1.out" 2>&1 &
+	on "$2" "$HERE/echo.py" ask "${4:-tcp}" "$(in_family "$3")" --hold --timeout 20 "${@:5}" <"$TMP/$1.in" >"$TMP/$1.out" 2>&1 &
 	exec {pipe}>"$TMP/$1.in"
 	PIPES[$1]=$pipe
 	wait_for 20 holds "$1" 1
