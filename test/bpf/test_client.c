@@ -455,18 +455,73 @@ static const struct policy_row chained[] = {
 	    "went to the overlay" } },
 };
 
+/* Run @row. Its last frame is for @node. */
+static void leave_chain_to(const char *node, const struct policy_row *row)
+{
+	const char *mac;
+
+	policy_start();
+	policy_run(row);
+	mac = frame_mac_dest(policy_last_frame());
+	ck_assert_msg(strcmp(mac, node) == 0, "%s: to %s", row->rule, mac);
+}
+
 START_TEST(test_chained)
 {
 	const struct frame_options third = { .source_mac = NODE3 };
-	struct frame last;
 
-	policy_start();
-	policy_run(&chained[_i]);
-	last = *policy_last_frame();
-	ck_assert_msg(strcmp(frame_mac_dest(&last), NODE2) == 0, "%s: to %s", chained[_i].rule,
-		      frame_mac_dest(&last));
+	leave_chain_to(NODE2, &chained[_i]);
 	hop("by another node", MK_HOOK_OVERLAY, served[_i == 1 ? 2 : 0].request, &third, TO_OVERLAY,
 	    NULL, NODE3);
+}
+END_TEST
+
+/* The last frame is for the node that the session names, or that has the address. A program before
+ * the router may have left another number in skb->cb[4]: a tap's, or a drop reason. */
+static const struct {
+	const char *node;
+	struct policy_row row;
+} out_of_function[] = {
+	{ NODE3,
+	  { "to another node itself",
+	    { CHAINED, "replica 4 bridged", "by 10.18.0.3",
+	      "overlay tcp 192.168.99.13:5000 > " POD " syn = into 4 outside 10.244.1.3",
+	      "from 4 inside = passes",
+	      "pod tcp " POD " > 192.168.99.13:5000 synack = into 4 inside 10.244.1.3",
+	      "from 4 outside = tcp " POD " > 192.168.99.13:5000", "went to the overlay" } } },
+	{ NODE2,
+	  { "past a tap to a client outside",
+	    { CHAINED, "chain 2 1s", "function 1 1", "replica 1 tap",
+	      "overlay tcp " CLIENT " > " POD " syn = tcp " CLIENT " > " POD, "went to a pod",
+	      "copied 1 outside 10.244.1.3",
+	      "pod tcp " POD " > " CLIENT " synack = tcp " POD " > " CLIENT, "went to the overlay",
+	      "copied 1 inside 10.244.1.3" } } },
+	{ NODE3,
+	  { "past a tap to another node itself",
+	    { CHAINED, "chain 2 1s", "function 1 1", "replica 1 tap", "by 10.18.0.3",
+	      "overlay tcp 192.168.99.13:5000 > " POD " syn = passes", "went to a pod",
+	      "copied 1 outside 10.244.1.3", "pod tcp " POD " > 192.168.99.13:5000 synack = passes",
+	      "went to the overlay", "copied 1 inside 10.244.1.3" } } },
+	{ NODE2,
+	  { "the pod's ICMP error",
+	    { CHAINED, "replica 4 bridged",
+	      "overlay udp " CLIENT " > " POD " = into 4 outside 10.244.1.3",
+	      "from 4 inside = passes",
+	      "pod 10.244.1.3 > 203.0.113.9 about udp " CLIENT " > " POD
+	      " = into 4 inside 10.244.1.3",
+	      "from 4 outside = passes", "went to the overlay" } } },
+	{ NODE2,
+	  { "this node's ICMP error about a packet too long for the function's node",
+	    { CHAINED, "replica 4 on 10.18.0.3",
+	      "overlay udp " CLIENT " > " POD " = to 10.18.0.3 4 outside 7",
+	      "overlay udp " CLIENT " > " POD " whole = icmp-error 10.18.0.1 > 203.0.113.9 3/4 "
+	      "[udp " CLIENT " > " POD "]",
+	      "went to the overlay" } } },
+};
+
+START_TEST(test_out_of_function)
+{
+	leave_chain_to(out_of_function[_i].node, &out_of_function[_i].row);
 }
 END_TEST
 
@@ -506,6 +561,7 @@ BPF_SUITE("client")
 	tcase_add_test(tcase, test_sent_back_by_other);
 	tcase_add_test(tcase, test_policies);
 	tcase_add_loop_test(tcase, test_chained, 0, ROWS(chained));
+	tcase_add_loop_test(tcase, test_out_of_function, 0, ROWS(out_of_function));
 	tcase = clients_case(suite, "one port", setup_one_port, setup);
 	tcase_add_test(tcase, test_no_port);
 	tcase_add_test(tcase, test_chained_no_port);
