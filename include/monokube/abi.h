@@ -531,6 +531,9 @@ struct mk_peer {
 };
 _Static_assert(sizeof(struct mk_peer) == 8, "map value ABI");
 
+/* The first two bytes of the MAC addresses that belong to addresses of pods and of the overlay. */
+#define MK_MAC_PREFIX 0x024d
+
 /* Map link_nodes: the other nodes on the links of this host's uplinks. They may send packets of
  * their pods without VXLAN, and get such packets if mk_route.is_direct says so. */
 struct mk_link_node_key {
@@ -544,7 +547,9 @@ struct mk_link_node {
 	/* The MAC address of @addr when the host's neighbour table was last asked; 0: not yet.
 	 * Programs write it. */
 	__u8 mac[6];
-	__u8 pad[2];
+	/* The second, modulo 2^16, when a frame with its VTEP MAC address last came by the link
+	 * (bpf/direct_return.h); 0: never. Programs write it. */
+	__u16 shown_s;
 };
 _Static_assert(sizeof(struct mk_link_node_key) == 8, "map key ABI");
 _Static_assert(sizeof(struct mk_link_node) == MK_BY_FAMILY(20, 32), "map value ABI");

@@ -392,7 +392,7 @@ uint32_t mk_cidr_size(const struct mk_cidr *cidr)
 
 struct mk_mac mk_mac_of_ip(const struct mk_ip *ip)
 {
-	struct mk_mac mac = { .byte = { 0x02, 0x4d } };
+	struct mk_mac mac = { .byte = { 0x02, 0x4d } }; /* MK_MAC_PREFIX */
 
 	memcpy(&mac.byte[2], ip_bytes(ip) + mk_ip_bits(ip->family) / 8 - 4, 4);
 	return mac;

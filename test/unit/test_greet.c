@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* With setting routing, the other nodes on a new uplink's link hear from this node's own address
- * before they hear from any pod. The other node is silent: what it is asked counts. */
+ * before they hear from any pod. The other node is silent: what it is asked counts. Probes then say
+ * which packets go to it. */
 #include <linux/if_addr.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -168,6 +169,63 @@ START_TEST(test_others)
 }
 END_TEST
 
+/* ---- probes ---------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	enum mk_routing routing;
+	bool returns_direct;
+} links[] = {
+	{ "Direct, answers by this node", MK_ROUTING_DIRECT, false },
+	{ "Direct, direct answers", MK_ROUTING_DIRECT, true },
+	{ "Auto, answers by this node", MK_ROUTING_AUTO, false },
+	{ "Auto, direct answers", MK_ROUTING_AUTO, true },
+};
+
+/* End as many rounds as decide. */
+static void probe(bool answers)
+{
+	const struct mk_probe *list;
+	size_t count;
+
+	for (size_t round = 0; round < 1 + MK_PROBES_BAD + MK_PROBES_GOOD; round++) {
+		(void)mk_probes_next(own.link_probes, &list, &count);
+		ck_assert_uint_eq(count, 1);
+		mk_probes_sent(own.link_probes, 0, 1);
+		if (answers)
+			ck_assert(mk_probes_answer(own.link_probes, &list[0].to, list[0].nonce, 1));
+	}
+}
+
+static void check_takes(int row, bool is_live)
+{
+	bool is_direct = links[row].routing == MK_ROUTING_DIRECT || is_live;
+
+	ck_ok(try_links(&own, &err));
+	ck_assert_msg(peer.is_direct == is_direct, "%s, live %d: direct %d", links[row].name,
+		      is_live, peer.is_direct);
+}
+
+/* Auto sends by the link while the other node answers there; Direct does in any case, but sends
+ * probes for direct answers. */
+START_TEST(test_live)
+{
+	core.config.routing = links[_i].routing;
+	core.config.returns_direct = links[_i].returns_direct;
+	ck_assert(tries_links(&core.config) ==
+		  (links[_i].routing == MK_ROUTING_AUTO || links[_i].returns_direct));
+	peer.pod_cidr = cidr_of("fd00:244:2::/64");
+	peer.is_direct = true;
+	own.link_probes = mk_probes_new(1, "node1");
+	check_takes(_i, false);
+	probe(true);
+	check_takes(_i, true);
+	probe(false);
+	check_takes(_i, false);
+	mk_probes_free(own.link_probes);
+}
+END_TEST
+
 UNIT_SUITE("greet")
 {
 	TCase *tc = unit_case(suite, "uplinks", setup, teardown);
@@ -176,4 +234,5 @@ UNIT_SUITE("greet")
 	tcase_add_test(tc, test_replaced_uplink);
 	tcase_add_test(tc, test_known_uplink);
 	tcase_add_loop_test(tc, test_others, 0, 2);
+	tcase_add_loop_test(tc, test_live, 0, MK_ARRAY_SIZE(links));
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Setting routing, Auto: probes find out which nodes on the link packets reach without VXLAN. Many
  * clouds drop packets with the addresses of pods. Each node tries its own packets; the answers come
- * by whatever way the other node uses. */
+ * by whatever way the other node uses.
+ *
+ * With directServerReturn, Direct sends them as well: a node shows its VTEP MAC address with the
+ * answers (bpf/direct_return.h). */
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -10,6 +13,17 @@
 #include "base/time.h"
 
 #define LINK_TURNS 4 /* calls between two rounds */
+
+bool sends_direct(const struct mk_config *config)
+{
+	return config->routing != MK_ROUTING_OVERLAY && config->encryption == MK_ENCRYPTION_NONE;
+}
+
+bool tries_links(const struct mk_config *config)
+{
+	return sends_direct(config) &&
+	       (config->routing == MK_ROUTING_AUTO || config->returns_direct);
+}
 
 /* The node of @plan whose pod CIDR has @ip; NULL: none. */
 static const struct mk_overlay_peer *peer_with(const struct mk_overlay_plan *plan,
@@ -103,18 +117,21 @@ static int set_tried(struct mk_own_family *own, struct tried *tried, struct mk_e
 int try_links(struct mk_own_family *own, struct mk_error *err)
 {
 	cleanup_free struct mk_ip *ips = calloc(own->plan.peer_count + 1, sizeof(*ips));
-	cleanup_free bool *live = calloc(own->plan.peer_count + 1, sizeof(*live));
-	struct tried tried = { .plan = &own->plan, .ips = ips, .live = live };
+	cleanup_free bool *were_live = calloc(own->plan.peer_count + 1, sizeof(*were_live));
+	const struct mk_config *config = &own->family->core->config;
+	struct tried tried = { .plan = &own->plan, .ips = ips, .live = were_live };
 	int ret;
 
-	if (!ips || !live)
+	if (!ips || !were_live)
 		return mk_error_errno(err, ENOMEM, "probes of the link");
 	ret = set_tried(own, &tried, err);
 	for (size_t i = 0; ret == 0 && i < own->plan.peer_count; i++) {
 		struct mk_overlay_peer *peer = &own->plan.peers[i];
 		struct mk_ip name = name_of(peer);
+		bool live = peer->is_tried && mk_probes_is_live(own->link_probes, &name);
 
-		peer->is_direct = peer->is_tried && mk_probes_is_live(own->link_probes, &name);
+		if (config->routing == MK_ROUTING_AUTO)
+			peer->is_direct = live;
 	}
 	return ret;
 }
@@ -179,7 +196,7 @@ int mk_own_node_probe_links(struct mk_own_node *node)
 {
 	unsigned int news = 0;
 
-	if (node->core->config.routing != MK_ROUTING_AUTO || !is_due(node))
+	if (!tries_links(&node->core->config) || !is_due(node))
 		return 0;
 	mk_probe_read(&node->link_sockets, take_answer, node);
 	for (size_t i = 0; i < MK_FAMILIES; i++)

@@ -119,8 +119,6 @@ struct links_input {
 	const struct mk_networks *networks; /* the host's; may be NULL */
 	sa_family_t family;
 };
-/* Do packets to nodes on the link go there without VXLAN? Pure. */
-bool sends_direct(const struct mk_config *config);
 /* The uplink on whose link @ip is; NULL: none. Pure. */
 const struct mk_own_uplink *link_of(const struct links_input *input, const struct mk_ip *ip);
 
@@ -128,8 +126,12 @@ const struct mk_own_uplink *link_of(const struct links_input *input, const struc
  * any direct packet. IPv6 only. A packet that cannot be sent is logged. */
 void greet_links(struct mk_own_family *own);
 
-/* link_probes.c: with routing Auto, let the nodes on the link get probes, and decide by their
- * answers which nodes get direct packets. */
+/* link_probes.c: do packets to nodes on the link go there without VXLAN? Pure. */
+bool sends_direct(const struct mk_config *config);
+/* .. and do these nodes get probes? Pure. */
+bool tries_links(const struct mk_config *config);
+/* With routing Auto, or with directServerReturn, let the nodes on the link get probes. Decide by
+ * their answers which nodes get direct packets. */
 mk_must_check int try_links(struct mk_own_family *own, struct mk_error *err);
 /* Has the node lost so many probes that it gets no direct packets? */
 bool is_silent(const struct mk_own_family *own, const struct mk_overlay_peer *peer);

@@ -40,11 +40,6 @@ const struct mk_own_uplink *link_of(const struct links_input *input, const struc
 	return NULL;
 }
 
-bool sends_direct(const struct mk_config *config)
-{
-	return config->routing != MK_ROUTING_OVERLAY && config->encryption == MK_ENCRYPTION_NONE;
-}
-
 int find_links(struct mk_own_family *own, struct mk_error *err)
 {
 	struct mk_core *core = own->family->core;
@@ -69,9 +64,7 @@ int find_links(struct mk_own_family *own, struct mk_error *err)
 	}
 	if (input.family == AF_INET6 && sends_direct(&core->config))
 		greet_links(own);
-	if (core->config.routing == MK_ROUTING_AUTO && sends_direct(&core->config))
-		return try_links(own, err);
-	return 0;
+	return tries_links(&core->config) ? try_links(own, err) : 0;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
