@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* bpf/direct_return.h - answers that go straight to a client outside (setting directServerReturn).
- * The node that takes the request delegates the flow: it sends the packet as it is, by the overlay,
- * to a node that has an endpoint. That node handles it as a NodePort's packet with policy Local: it
- * has the session, and asks source ranges and policies. Answers leave by its uplink.
+ * The node that takes the request delegates the flow: it sends the packet as it is, by the link or
+ * the overlay, to a node that has an endpoint. That node handles it as a NodePort's packet with
+ * policy Local: it has the session, and asks source ranges and policies. Answers leave by its
+ * uplink.
  *
  * Some answers take the way back, translated: those that begin or end a connection, and those of a
  * UDP flow that is not established. The first node notes them in its session, which lives as that
@@ -12,7 +13,10 @@
 #ifndef MK_BPF_DIRECT_RETURN_H
 #define MK_BPF_DIRECT_RETURN_H
 
+#include <linux/if_packet.h>
+
 #include "client.h"
+#include "direct.h"
 #include "icmp_error.h"
 #include "service.h"
 
@@ -64,6 +68,16 @@ static __always_inline int delegate_to(struct __sk_buff *skb, struct chain_ctx *
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
+/* The same for a packet that another node has sent on: two nodes would send it to each other until
+ * its TTL ends. */
+static __always_inline int delegate_on(struct __sk_buff *skb, struct chain_ctx *ctx,
+				       const struct packet *pkt, __u32 node)
+{
+	if (node == node_of_frame(skb))
+		return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
+	return delegate_to(skb, ctx, pkt, node);
+}
+
 /* The node to which an ICMP error about an answer goes on; 0: to none. */
 static __always_inline __u32 node_of_error(struct __sk_buff *skb, const struct packet *pkt)
 {
@@ -101,6 +115,115 @@ static __always_inline void note_answer(struct __sk_buff *skb, struct packet *pk
 	pkt->tuple.path = 0;
 	session_find(skb, tables, pkt, &hit);
 	pkt->tuple = answer;
+}
+
+/* ---- between the two nodes, without VXLAN -----------------------------------------------------
+ *
+ * A relayed packet, of a client outside or to one, goes by the link if its frame may have the
+ * node's VTEP MAC address. That address shows the node, as in VXLAN: the packet's own addresses do
+ * not, and the MAC address of a device may be a router's. Some networks drop frames with such an
+ * address. So a node shows it with each answer to a probe of the link, and gets such frames as long
+ * as it does. Networks are expected to treat both directions alike. */
+
+#define MK_SHOWN_FOR_S 15 /* some probes later */
+
+static __always_inline __u16 relay_second(void)
+{
+	return bpf_ktime_get_ns() / 1000000000;
+}
+
+/* The node on the link to which @route leads, if relayed packets go there without VXLAN and this is
+ * one; NULL: by VXLAN. Such a packet has no address of a pod. */
+static __always_inline const struct mk_link_node *
+relay_link(const struct chain_ctx *ctx, const struct packet *pkt, const struct mk_route *route)
+{
+	const struct mk_link_node *node;
+	__u16 age_s;
+
+	if (!mk_node.returns_direct || !(ctx->flags & CHAIN_VIA_OVERLAY) ||
+	    is_pod_range(&pkt->tuple.saddr) || is_pod_range(&pkt->tuple.daddr))
+		return NULL;
+	node = link_node_of(route->vtep_mac);
+	if (!node || !node->shown_s)
+		return NULL;
+	age_s = relay_second() - node->shown_s;
+	return age_s <= MK_SHOWN_FOR_S ? node : NULL;
+}
+
+/* Return the verdict that sends a frame with this node's VTEP MAC address to @node. */
+static __always_inline int relay_send(struct ethhdr *eth, const struct mk_link_node *node)
+{
+	set_macs(eth, mk_node.vtep_mac, node->mac);
+	return bpf_redirect(node->ifindex, 0);
+}
+
+/* Show this node's VTEP MAC address to the node whose probe @pkt answers: a copy of the answer has
+ * it. */
+static __always_inline void relay_show(struct __sk_buff *skb, const struct packet *pkt)
+{
+	const struct mk_link_node *node;
+	struct mk_route route;
+	struct frame frame;
+
+	if (!mk_node.returns_direct || route_find(&pkt->tuple.daddr, &route) ||
+	    route.type != MK_ROUTE_OVERLAY)
+		return;
+	node = link_node_of(route.vtep_mac);
+	if (!node || frame_of(skb, &frame))
+		return;
+	set_macs(frame.eth, mk_node.vtep_mac, node->mac);
+	bpf_clone_redirect(skb, node->ifindex, 0);
+}
+
+/* Has the frame a VTEP MAC address? *@node: the node on the link that has it, or NULL. Most ranges
+ * of these addresses are small enough that their first four bytes are those of this node. */
+static __always_inline int is_relayed(struct __sk_buff *skb, struct mk_link_node **node)
+{
+	const struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
+
+	if (!eth || ((const __be16 *)eth)[ETH_ALEN / 2] != bpf_htons(MK_MAC_PREFIX))
+		return 0;
+	*node = link_node_of(eth->h_source);
+	return *node ||
+	       (eth->h_source[2] == mk_node.vtep_mac[2] && eth->h_source[3] == mk_node.vtep_mac[3]);
+}
+
+/* Is @pkt the copy of an answer to this node's probe, and from the node with @vtep_mac? */
+static __always_inline int is_shown(const struct packet *pkt, const __u8 *vtep_mac)
+{
+	return pkt->l4 == MK_L4_UDP && pkt->tuple.sport == bpf_htons(MK_PROBE_PORT) &&
+	       is_addr(&pkt->tuple.daddr, mk_node_vtep()) && is_pod_range(&pkt->tuple.saddr) &&
+	       is_source_of_node(&pkt->tuple.saddr, vtep_mac);
+}
+
+/* Remember that @node has shown its VTEP MAC address, and the address that frames to it have. */
+static __always_inline int note_shown(struct __sk_buff *skb, struct mk_link_node *node)
+{
+	struct bpf_fib_lookup fib;
+
+	if (link_node_ask(skb, node, &fib) == 0) {
+		__builtin_memcpy(node->mac, fib.dmac, sizeof(node->mac));
+		node->shown_s = relay_second();
+	}
+	return TC_ACT_SHOT;
+}
+
+/* Take a frame with a VTEP MAC address, that of @node, which comes by an uplink. It continues as if
+ * by the overlay: the same sessions, policies and answers. */
+static __always_inline int relay_take(struct __sk_buff *skb, const struct packet *pkt,
+				      struct mk_link_node *node)
+{
+	const struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
+
+	if (!node || !eth || node->ifindex != skb->ifindex || skb->pkt_type != PACKET_HOST ||
+	    mk_node.encrypts_all)
+		return drop(skb, MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED, &pkt->tuple);
+	if (is_shown(pkt, eth->h_source))
+		return note_shown(skb, node);
+	if (is_pod_range(&pkt->tuple.saddr) || is_vtep_range(&pkt->tuple.saddr))
+		return drop(skb, MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED, &pkt->tuple);
+	bpf_tail_call(skb, &chain, MK_PROG_OVERLAY);
+	return drop(skb, MK_HOOK_UPLINK, MK_DROP_CHAIN_BROKEN, &pkt->tuple);
 }
 
 /* ---- the node that has the pod --------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 
 #include "chain.h"
 #include "direct.h"
+#include "direct_return.h"
 #include "fragment.h"
 #include "icmp_error.h"
 #include "overlay.h"
@@ -154,6 +155,7 @@ SEC("tc")
 int nat_uplink(struct __sk_buff *skb)
 {
 	struct chain_ctx ctx = { .hook = MK_HOOK_UPLINK };
+	struct mk_link_node *relayer;
 	struct packet pkt;
 	int ret;
 
@@ -167,6 +169,8 @@ int nat_uplink(struct __sk_buff *skb)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (ret != MK_GO_ON || is_of_link(&pkt))
 		return TC_ACT_UNSPEC;
+	if (is_relayed(skb, &relayer))
+		return relay_take(skb, &pkt, relayer);
 	if (skb->pkt_type != PACKET_HOST && !is_for_this_host(&pkt))
 		return TC_ACT_UNSPEC;
 	ret = check_outside(skb, &pkt);

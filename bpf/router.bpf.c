@@ -9,6 +9,7 @@
 #include "cluster.h"
 #include "deliver.h"
 #include "direct.h"
+#include "direct_return.h"
 #include "icmp_error.h"
 #include "overlay.h"
 #include "rewrite.h"
@@ -42,6 +43,7 @@ static __always_inline int answer_probe(struct __sk_buff *skb, struct chain_ctx 
 	ret = rewrite(skb, pkt, &back, &ctx->flags);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);
+	relay_show(skb, pkt);
 	ctx->flags |= CHAIN_TRANSLATED;
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
@@ -108,13 +110,21 @@ static __always_inline int to_loopback(struct __sk_buff *skb, struct chain_ctx *
 	return bpf_redirect(MK_LOOPBACK_IFINDEX, BPF_F_INGRESS);
 }
 
+/* The node on the link to which the packet goes without VXLAN; NULL: by VXLAN. */
+static __always_inline const struct mk_link_node *
+link_to(const struct chain_ctx *ctx, const struct packet *pkt, const struct mk_route *route)
+{
+	if (!route->is_direct)
+		return relay_link(ctx, pkt, route);
+	return is_known_source(&pkt->tuple.saddr) ? link_node_of(route->vtep_mac) : NULL;
+}
+
 /* To another node: to its own address if it is on the link, otherwise by VXLAN. A packet too large
  * for the link, but allowed to be cut, also goes by VXLAN, whose carriers are. */
 static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      const struct packet *pkt, const struct mk_route *route)
 {
-	int is_direct = route->is_direct && is_known_source(&pkt->tuple.saddr);
-	const struct mk_link_node *node = is_direct ? link_node_of(route->vtep_mac) : NULL;
+	const struct mk_link_node *node = link_to(ctx, pkt, route);
 	const struct mk_link_set *links = links_now();
 	__u32 mtu_bytes;
 	struct frame frame;
@@ -130,7 +140,7 @@ static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *c
 	if (hop(skb, ctx, frame.ip) != MK_GO_ON)
 		return expired(skb, ctx, pkt);
 	if (node && wire_bytes(skb, pkt) <= mtu_bytes)
-		return direct_send(node);
+		return route->is_direct ? direct_send(node) : relay_send(frame.eth, node);
 	set_macs(frame.eth, mk_node.vtep_mac, route->vtep_mac);
 	return bpf_redirect(links->overlay_ifindex, 0);
 }
@@ -311,8 +321,7 @@ static __always_inline int route_of_client(struct __sk_buff *skb, const struct p
 static __always_inline int route_of_session(struct __sk_buff *skb, const struct chain_ctx *ctx,
 					    const struct packet *pkt, struct mk_route *route)
 {
-	if ((ctx->hook == MK_HOOK_UPLINK || ctx->hook == MK_HOOK_OVERLAY) &&
-	    !(ctx->flags & CHAIN_TRANSLATED)) {
+	if (!(ctx->flags & CHAIN_TRANSLATED)) {
 		route_to(skb->cb[4], route); /* delegate_to() has set it */
 		return 0;
 	}

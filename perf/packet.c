@@ -240,7 +240,12 @@ static int compare(const void *a, const void *b)
 static void measure(const struct packet_row *row)
 {
 	static uint32_t ns[RUNS];
-	const struct frame_options options = { .tcp_flags = row->tcp_flags, .payload_bytes = 64 };
+	/* outside, a device has no MAC address that monokube has made */
+	const struct frame_options options = { .tcp_flags = row->tcp_flags,
+					       .payload_bytes = 64,
+					       .source_mac = row->hook == MK_HOOK_UPLINK
+								     ? "52:54:00:00:00:01"
+								     : NULL };
 	const char *port = strstr(row->flow, "%u");
 	struct frame in = { 0 };
 	char flow[128];

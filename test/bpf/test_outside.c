@@ -98,12 +98,14 @@ static const struct {
 	{ "a host outside", "203.0.113.10", true },
 };
 
+#define DEVICE_MAC "52:54:00:00:00:01" /* no VTEP MAC address */
+
 START_TEST(test_source)
 {
 	static const char *const to[] = { "192.168.99.11:30053", "198.51.100.7:53",
 					  "192.168.99.11:5353", "10.244.1.3:53",
 					  "192.168.99.11:22" };
-	const struct frame_options options = { .payload_bytes = 16 };
+	const struct frame_options options = { .payload_bytes = 16, .source_mac = DEVICE_MAC };
 	bool passes = sources[_i].passes;
 
 	serve();
@@ -139,12 +141,13 @@ static const struct {
  * reachable. */
 START_TEST(test_source_in_shared_range)
 {
+	const struct frame_options options = { .payload_bytes = 16, .source_mac = DEVICE_MAC };
 	const struct mk_runtime runtime = { .ranges_shared = 1 };
 	char flow[128];
 	struct frame in, out;
 
 	snprintf(flow, sizeof(flow), "udp %s:40000 > 192.168.99.11:22", shared[_i].source);
-	in = frame_make(flow, &(struct frame_options){ .payload_bytes = 16 });
+	in = frame_make(flow, &options);
 	fixture_runtime(&runtime);
 	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) ==
 			      (shared[_i].passes ? TO_HOST : DROPPED),

@@ -130,8 +130,8 @@ void greet_links(struct mk_own_family *own);
 bool sends_direct(const struct mk_config *config);
 /* .. and do these nodes get probes? Pure. */
 bool tries_links(const struct mk_config *config);
-/* With routing Auto, or with directServerReturn, let the nodes on the link get probes. Decide by
- * their answers which nodes get direct packets. */
+/* Let the nodes on the link get probes. With routing Auto their answers decide which nodes get
+ * direct packets. */
 mk_must_check int try_links(struct mk_own_family *own, struct mk_error *err);
 /* Has the node lost so many probes that it gets no direct packets? */
 bool is_silent(const struct mk_own_family *own, const struct mk_overlay_peer *peer);
