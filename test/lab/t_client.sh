@@ -152,7 +152,7 @@ check "Masquerade to Keep, node by node" one_by_one Keep
 check "the pod sees the client, by each node" kept
 check "one client port by three nodes" collisions 5555
 check "policies judge the client" policies
-check "errors come back, and too long packets are answered" errors
+check "errors come back, and too long packets are answered" errors "1450|1430"
 check "sessions and trace say so" shown
 check "agents are killed" agents_dead
 check "direct routing: clients' packets stay in VXLAN" direct

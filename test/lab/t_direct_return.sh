@@ -158,6 +158,21 @@ large()
 	seen_at_least node2_data 100
 }
 
+# Between the nodes as well no packet is in VXLAN, once each has seen the other's MAC address.
+in_vxlan() { on "$1" cat /sys/class/net/mkvxlan/statistics/tx_packets; }
+asks_without_vxlan()
+{
+	local before at
+	before=$(($(in_vxlan node1) + $(in_vxlan node2) + $(in_vxlan node3)))
+	for at in "${NODES[@]}"; do
+		ask world tcp "$(with_port "$at" 30080)" --want 60000 >/dev/null
+		ask world udp "$(with_port "$at" 30080)" >/dev/null
+	done
+	ask world tcp "$(with_port "$EXTERNAL" 80)" --want 60000 >/dev/null
+	expect_eq "packets in VXLAN" 0 $(($(in_vxlan node1) + $(in_vxlan node2) + $(in_vxlan node3) - before))
+}
+without_vxlan() { wait_for 60 asks_without_vxlan; }
+
 # The router's ICMP errors go to node1, whose address the answers have.
 narrow_link()
 {
@@ -202,6 +217,14 @@ sessions()
 	wait_for 10 is_over node2 6666
 }
 
+# IPv6 keeps the overlay's MTU that it has learnt before.
+errors_by_link()
+{
+	without_vxlan
+	in_world ip "$(by_family -4 -6)" route flush cache
+	errors fits
+}
+
 # A UDP flow whose endpoint goes is cut at both nodes, and gets the other endpoint.
 pair() { ask world udp "$(with_port "$NODE1" 30082)" --from "$(with_port "$WORLD" 7777)" --timeout 0.5; }
 answered_by() { expect_match "answer" "^$1 $WORLD " "$(pair)"; }
@@ -244,18 +267,20 @@ agents_dead()
 	done
 	by_each_address
 	for node in 1 2 3; do
-		MK_AGENT_FLAGS=$DIRECT lab agent start "node$node"
+		MK_AGENT_FLAGS="$DIRECT --routing Direct" lab agent start "node$node"
 		wait_for 60 is_direct "node$node"
 	done
 	by_each_address
 	unbroken
 	all_straight
+	without_vxlan
 }
 
 traced()
 {
 	local answer="the pod's node answers the client directly"
 	expect_match "trace" "$answer" "$(on node1 "$MK_BIN" trace "$WORLD" "$NODE1" 30080 --protocol tcp || true)"
+	expect_match "the way between the nodes" "leaves directly, without VXLAN" "$(on node1 "$MK_BIN" trace "$WORLD" "$NODE1" 30080 --protocol tcp || true)"
 	expect_failure expect_match "trace of an old way" "$answer" "$(on node1 "$MK_BIN" trace "$WORLD" "$NODE1" 30081 --protocol tcp || true)"
 }
 
@@ -264,15 +289,16 @@ check "off: answers go back by the node that was asked" by_asked 30080
 check "on, node by node, under load" one_by_one "$DIRECT"
 check "the pod sees the client, by each node" by_each_address
 check "answers come from node2; SYN-ACK, FIN and first datagrams by the node that was asked" all_straight
+check "nothing is in VXLAN" without_vxlan
 check "a Service with session affinity: the old way" by_asked 30081
 check "20 MB each way" large
 check "a router with a narrow link: the transfer adapts" narrow_link
 check "one client port by three nodes" collisions
-check "errors come back, and too long packets are answered" errors
+check "errors come back, and packets of the link's MTU pass" errors_by_link
 check "a UDP flow gets another endpoint when its own goes" endpoint_goes
 check "sessions at both nodes, which end" sessions
 check "trace says so" traced
-check "agents are killed" agents_dead
+check "agents are killed, and start with routing Direct" agents_dead
 check "off, node by node, under load" one_by_one "$KEEP"
 check "off again" by_asked 30080
 finish

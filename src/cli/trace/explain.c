@@ -291,8 +291,9 @@ static void tell_uplink(struct mk_trace_story *story, struct mk_tuple *tuple)
 	struct mk_way way;
 
 	if (story->returns_direct)
-		trace_step(story, "router", NULL,
-			   "this node answers the client directly, not by the node that it asked");
+		trace_step(
+			story, "router", NULL,
+			"this node answers the client directly; what begins or ends the flow goes by the node that it asked");
 	tell_session(story, "nat", true, tuple);
 	story->outcome = "forwarded";
 	if (!trace_copy_way(story->copy, &way)) {
@@ -333,6 +334,17 @@ static void tell_drop(struct mk_trace_story *story, bool answered)
 	story->outcome = answered ? "answered" : "dropped";
 }
 
+/* A request for a pod there whose answers are direct goes without VXLAN, too: it has no MAC address
+ * that tell_client() knows. */
+static void tell_node(struct mk_trace_story *story, const struct mk_tuple *tuple)
+{
+	char client[MK_ENDPOINT_STRLEN];
+
+	if (story->returns_direct)
+		say_client(story, mk_cli_endpoint(&tuple->saddr, 0, client), false);
+	trace_tell_overlay(story, tuple);
+}
+
 /* The destination says where a redirect led, as it told the router. */
 static void tell_redirect(struct mk_trace_story *story, struct mk_tuple *tuple,
 			  const struct mk_trace_frame *frame)
@@ -350,7 +362,7 @@ static void tell_redirect(struct mk_trace_story *story, struct mk_tuple *tuple,
 	else if (route.type == MK_ROUTE_PODS)
 		tell_pod(story, tuple);
 	else if (route.type == MK_ROUTE_OVERLAY)
-		trace_tell_overlay(story, tuple);
+		tell_node(story, tuple);
 	else if (route.type == MK_ROUTE_CLUSTER)
 		trace_tell_peer(story, tuple, frame);
 	else

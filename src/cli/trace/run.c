@@ -297,7 +297,8 @@ struct mk_trace_copy {
 	struct mk_table sessions[SESSION_TABLES]; /* the object owns the file descriptors */
 };
 
-/* Tables that the programs only read are shared. */
+/* Tables that the programs only read are shared. So is link_nodes: the host's neighbour table
+ * proves the MAC addresses that a program writes there. */
 static const char *const shared[] = { "frontends",     "service_backends",
 				      "maglev",	       "pods",
 				      "host_ports",    "routes",
@@ -311,7 +312,8 @@ static const char *const shared[] = { "frontends",     "service_backends",
 				      "sfc_chains",    "sfc_functions",
 				      "sfc_replicas",  "sfc_ports",
 				      "sfc_tags",      "clusters",
-				      "cluster_nodes", "cluster_carriers" };
+				      "cluster_nodes", "cluster_carriers",
+				      "link_nodes" };
 
 static int share(struct bpf_map *map, const struct mk_view *view, struct mk_error *err)
 {
