@@ -6,16 +6,21 @@
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <linux/icmp.h>
+#include <linux/if_packet.h>
 #include <netinet/ether.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "datapath/maps/row.h"
 #include "bpf/clients.h"
+#include "bpf/cpus.h"
 #include "bpf/network.h"
 #include "bpf/run.h"
+#include "monokube/clusters.h"
 #include "rows.h"
 
 #define LINK2 "02:00:00:00:00:12" /* node2's and node3's MAC addresses on the uplink's network */
@@ -143,7 +148,7 @@ static void setup_returning(void)
 	fixture_load_small();
 }
 
-static void setup_link(void)
+static void make_link(void)
 {
 	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
 	network_shell("ip link set lo up; echo 1 >/proc/sys/net/ipv4/ip_forward\n"
@@ -154,7 +159,25 @@ static void setup_link(void)
 		      "ip neigh replace 192.168.99.12 lladdr " LINK2 " dev up9\n"
 		      "ip neigh replace 192.168.99.13 lladdr " LINK3 " dev up9");
 	on_link.ifindex = if_nametoindex("up9");
+}
+
+static void setup_link(void)
+{
+	make_link();
 	setup_returning();
+}
+
+static void setup_link_gate(void)
+{
+	fixture_syn_ns(4000000000u);
+	setup_link();
+}
+
+static void setup_link_encrypted(void)
+{
+	make_link();
+	fixture_encrypts_all();
+	fixture_load_small();
 }
 
 /* ---- the node that takes the request --------------------------------------------------------- */
@@ -513,6 +536,56 @@ START_TEST(test_shows)
 }
 END_TEST
 
+/* A socket that gets what leaves by the link. */
+static int far_end(void)
+{
+	const struct sockaddr_ll at = { .sll_family = AF_PACKET,
+					.sll_protocol = htons(ETH_P_ALL),
+					.sll_ifindex = (int)if_nametoindex("far9") };
+	const struct timeval bound = { .tv_sec = 5 };
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof(bound)), 0);
+	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
+/* Wait for a frame of @bytes with this node's VTEP MAC address. The kernel sends frames, too. */
+static bool gets_shown(int fd, size_t bytes, uint8_t to_mac[ETH_ALEN])
+{
+	uint8_t frame[2048];
+	ssize_t got;
+
+	while ((got = recv(fd, frame, sizeof(frame), 0)) > 0) {
+		if (memcmp(frame + ETH_ALEN, fixture_node()->vtep_mac, ETH_ALEN) != 0)
+			continue;
+		memcpy(to_mac, frame, ETH_ALEN);
+		return (size_t)got == bytes;
+	}
+	return false;
+}
+
+/* A copy of this node's answer to a probe shows it to the node that asks. */
+START_TEST(test_shows_itself)
+{
+	const struct frame_options with = { .payload_bytes = sizeof(struct mk_probe_packet),
+					    .source_mac = NODE2 };
+	struct frame probe =
+		frame_probe("udp 10.18.0.2:40000 > 10.244.1.0:7", MK_PROBE_MAGIC, &with);
+	uint8_t to_mac[ETH_ALEN], mac[ETH_ALEN];
+	int far = far_end();
+
+	ether_aton_r(LINK2, (struct ether_addr *)mac);
+	fixture_expect("the answer", MK_HOOK_OVERLAY, &probe, TO_OVERLAY,
+		       "udp 10.244.1.1:7 > 10.18.0.2:40000");
+	ck_assert_msg(gets_shown(far, probe.length, to_mac),
+		      "no copy of the answer has this node's VTEP MAC address");
+	ck_assert_mem_eq(to_mac, mac, ETH_ALEN);
+	close(far);
+}
+END_TEST
+
 /* A client's packet that comes back by the node that it was sent to must not go round. */
 START_TEST(test_no_round)
 {
@@ -550,51 +623,80 @@ END_TEST
 /* Frames of the link that are no relayed packet of a node. */
 static const struct {
 	const char *name, *flow, *mac;
-	bool elsewhere; /* by another device */
+	const char *to_mac; /* NULL: by another device */
 	enum where where;
 	enum mk_drop_reason reason;
 } strangers[] = {
 	{ "a VTEP MAC address of no node", "tcp 203.0.113.9:5000 > 192.168.99.12:30081",
-	  "02:4d:0a:12:00:77", false, DROPPED, MK_DROP_DIRECT_FORGED },
+	  "02:4d:0a:12:00:77", OWN, DROPPED, MK_DROP_DIRECT_FORGED },
 	{ "such an address of another range", "tcp 203.0.113.9:5000 > 192.168.99.12:30081",
-	  "02:4d:0a:77:00:02", false, TO_HOST, 0 },
-	{ "this node's", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", "02:4d:0a:12:00:01", false,
+	  "02:4d:0a:77:00:02", OWN, TO_HOST, 0 },
+	{ "this node's", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", "02:4d:0a:12:00:01", OWN,
 	  DROPPED, MK_DROP_DIRECT_FORGED },
-	{ "by another device", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", NODE2, true, DROPPED,
+	{ "by another device", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", NODE2, NULL, DROPPED,
 	  MK_DROP_DIRECT_FORGED },
-	{ "a pod's", "tcp 10.244.2.7:5000 > 198.51.100.9:81", NODE2, false, DROPPED,
+	{ "to all devices", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", NODE2,
+	  "ff:ff:ff:ff:ff:ff", DROPPED, MK_DROP_DIRECT_FORGED },
+	{ "no answer to a probe", "udp 10.244.2.1:8 > 10.18.0.1:40000", NODE2, OWN, DROPPED,
 	  MK_DROP_DIRECT_FORGED },
-	{ "of an overlay address", "tcp 10.18.0.2:5000 > 198.51.100.9:81", NODE2, false, DROPPED,
+	{ "a pod's", "tcp 10.244.2.7:5000 > 198.51.100.9:81", NODE2, OWN, DROPPED,
 	  MK_DROP_DIRECT_FORGED },
-	{ "a device's MAC address", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", LINK2, false,
+	{ "of an overlay address", "tcp 10.18.0.2:5000 > 198.51.100.9:81", NODE2, OWN, DROPPED,
+	  MK_DROP_DIRECT_FORGED },
+	{ "a device's MAC address", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", LINK2, OWN,
 	  TO_HOST, 0 },
-	{ ".. and an answer", "tcp 192.168.99.11:30080 > 203.0.113.9:5000", LINK2, false, DROPPED,
+	{ ".. and an answer", "tcp 192.168.99.11:30080 > 203.0.113.9:5000", LINK2, OWN, DROPPED,
 	  MK_DROP_MARTIAN_SOURCE },
 	{ ".. and an answer from an external address", "tcp 198.51.100.9:80 > 203.0.113.9:5000",
-	  LINK2, false, TO_HOST, 0 },
-	{ "a request that a node forwards", "tcp 203.0.113.9:5000 > 198.51.100.9:81", LINK2, false,
+	  LINK2, OWN, TO_HOST, 0 },
+	{ "a request that a node forwards", "tcp 203.0.113.9:5000 > 198.51.100.9:81", LINK2, OWN,
 	  TO_POD, 0 },
 };
 
 START_TEST(test_strangers)
 {
 	const struct frame_options with = { .source_mac = strangers[_i].mac,
-					    .dest_mac = strangers[_i].elsewhere ? NULL : OWN };
+					    .dest_mac = strangers[_i].to_mac };
 	enum where where = strangers[_i].where;
 
-	fixture_device(strangers[_i].elsewhere ? 0 : on_link.ifindex);
+	fixture_device(strangers[_i].to_mac ? on_link.ifindex : 0);
 	hop(strangers[_i].name, MK_HOOK_UPLINK, strangers[_i].flow, &with, where, NULL, NULL);
 	fixture_device(0);
-	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, strangers[_i].reason), where == DROPPED);
+	ck_assert_msg(fixture_drops(MK_HOOK_UPLINK, strangers[_i].reason) == (where == DROPPED),
+		      "%s: not dropped for this reason", strangers[_i].name);
 	ck_assert_uint_eq(fixture_drops_total(), where == DROPPED);
+}
+END_TEST
+
+/* The node that takes a SYN from outside challenges the client. The pod's node does not. */
+START_TEST(test_gate)
+{
+	const char *syn = "tcp 203.0.113.9:5000 > 198.51.100.9:81";
+
+	cpus_one(true);
+	fixture_syn_flood();
+	hop("challenged", MK_HOOK_UPLINK, syn, NULL, TO_UPLINK,
+	    "tcp 198.51.100.9:81 > 203.0.113.9:5000", NULL);
+	from_node2("relayed while SYNs are challenged", syn, NULL, TO_POD, served[3].seen);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_SYN_FLOOD), 1);
+}
+END_TEST
+
+/* With WireGuardOnly nothing comes without encryption. */
+START_TEST(test_encrypted)
+{
+	from_node2("a frame of the link", served[1].request, NULL, DROPPED, NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED), 1);
 }
 END_TEST
 
 /* ---- off ------------------------------------------------------------------------------------- */
 
-/* Without the setting packets are translated here, but another node's are taken. */
+/* Without the setting packets are translated here, but another node's are taken. This node's own
+ * are in VXLAN, though node2 has shown itself. */
 START_TEST(test_off)
 {
+	put_link("10.18.0.2", "192.168.99.12", LINK2, second(0));
 	hop("translated", MK_HOOK_UPLINK, taken[0].request, NULL, TO_OVERLAY,
 	    "tcp 203.0.113.9:5000 > 10.244.2.7:8080", NODE2);
 	serve(&served[1]);
@@ -610,6 +712,7 @@ static void add_both(TCase *tcase)
 	tcase_add_loop_test(tcase, test_served, 0, ROWS(served));
 	tcase_add_test(tcase, test_served_ends);
 	tcase_add_test(tcase, test_two_nodes);
+	tcase_add_test(tcase, test_translated_beside);
 	tcase_add_test(tcase, test_chooses_local);
 	tcase_add_test(tcase, test_errors);
 	tcase_add_test(tcase, test_errors_of_external);
@@ -622,15 +725,20 @@ BPF_SUITE("direct_return")
 
 	add_both(tcase);
 	tcase_add_loop_test(tcase, test_other_ways, 0, ROWS(other_ways));
-	tcase_add_test(tcase, test_translated_beside);
 	tcase_add_loop_test(tcase, test_refused, 0, ROWS(refused));
 	tcase = clients_case(suite, "on the link", setup_link, setup_on_link);
 	add_both(tcase);
 	tcase_add_loop_test(tcase, test_shown, 0, ROWS(shown));
 	tcase_add_test(tcase, test_source_mac);
 	tcase_add_test(tcase, test_shows);
+	tcase_add_test(tcase, test_shows_itself);
 	tcase_add_test(tcase, test_long);
 	tcase_add_test(tcase, test_fragments);
 	tcase_add_loop_test(tcase, test_strangers, 0, ROWS(strangers));
+	tcase = clients_case(suite, "on the link, SYNs challenged", setup_link_gate, setup_on_link);
+	tcase_add_test(tcase, test_gate);
+	tcase = clients_case(suite, "on the link, WireGuardOnly", setup_link_encrypted,
+			     setup_on_link);
+	tcase_add_test(tcase, test_encrypted);
 	tcase_add_test(clients_case(suite, "off", clients_load_keeping, setup), test_off);
 }
