@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Relayed packets without VXLAN: what two nodes send each other for a client outside, by their link
+ * (bpf/direct_return.h). Rows that hold by both ways are in test_direct_return. */
+#include <net/if.h>
+
+#include <arpa/inet.h>
+#include <linux/if_packet.h>
+#include <netinet/ether.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "bpf/cpus.h"
+#include "bpf/delegated.h"
+#include "bpf/run.h"
+#include "monokube/clusters.h"
+
+static void load_gate(void)
+{
+	fixture_syn_ns(4000000000u);
+	delegated_load_on_link();
+}
+
+static void load_encrypted(void)
+{
+	delegated_make_link();
+	fixture_encrypts_all();
+	fixture_load_small();
+}
+
+static const struct {
+	const char *name;
+	unsigned ago_s;
+	bool by_link;
+} shown[] = {
+	{ "just now", 0, true },
+	{ "some time ago", 12, true },
+	{ "too long ago", 30, false },
+	{ "much too long ago", 40000, false },
+};
+
+START_TEST(test_shown)
+{
+	put_link("10.18.0.2", "192.168.99.12", LINK2, second(shown[_i].ago_s));
+	hop(shown[_i].name, MK_HOOK_UPLINK, taken[1].request, NULL,
+	    shown[_i].by_link ? TO_UPLINK : TO_OVERLAY, taken[1].request,
+	    shown[_i].by_link ? LINK2 : NODE2);
+	put_link("10.18.0.2", "192.168.99.12", LINK2, 0);
+	hop("never", MK_HOOK_UPLINK, taken[1].request, NULL, TO_OVERLAY, taken[1].request, NODE2);
+}
+END_TEST
+
+/* Other packets have this node's MAC address there, which the kernel sets. */
+START_TEST(test_source_mac)
+{
+	struct frame out = hop("a request", MK_HOOK_UPLINK, taken[1].request, NULL, TO_UPLINK,
+			       taken[1].request, LINK2);
+
+	ck_assert_mem_eq(out.byte + ETH_ALEN, fixture_node()->vtep_mac, ETH_ALEN);
+	hop("translated", MK_HOOK_UPLINK, "udp 192.168.99.13:5000 > 192.168.99.11:30080", NULL,
+	    TO_UPLINK, NULL, FRAME_GATEWAY_MAC);
+}
+END_TEST
+
+/* The copy of an answer to a probe shows the node that answers. */
+START_TEST(test_shows)
+{
+	const char *answer = "udp 10.244.2.1:7 > 10.18.0.1:40000";
+
+	put_link("10.18.0.2", "192.168.99.12", LINK3, 0);
+	from_node(NODE3, "of another node", answer, NULL, DROPPED, NULL);
+	hop("not yet", MK_HOOK_UPLINK, taken[1].request, NULL, TO_OVERLAY, taken[1].request, NODE2);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED), 1);
+	from_node(NODE2, "its own", answer, NULL, DROPPED, NULL);
+	ck_assert_uint_eq(fixture_drops_total(), 1);
+	hop("now, to its MAC address", MK_HOOK_UPLINK, taken[1].request, NULL, TO_UPLINK,
+	    taken[1].request, LINK2);
+}
+END_TEST
+
+/* A socket that gets what leaves by the link. */
+static int far_end(void)
+{
+	const struct sockaddr_ll at = { .sll_family = AF_PACKET,
+					.sll_protocol = htons(ETH_P_ALL),
+					.sll_ifindex = (int)if_nametoindex("far9") };
+	const struct timeval bound = { .tv_sec = 5 };
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof(bound)), 0);
+	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
+/* Wait for a frame of @bytes with this node's VTEP MAC address. The kernel sends frames, too. */
+static bool gets_shown(int fd, size_t bytes, uint8_t to_mac[ETH_ALEN])
+{
+	uint8_t frame[2048];
+	ssize_t got;
+
+	while ((got = recv(fd, frame, sizeof(frame), 0)) > 0) {
+		if (memcmp(frame + ETH_ALEN, fixture_node()->vtep_mac, ETH_ALEN) != 0)
+			continue;
+		memcpy(to_mac, frame, ETH_ALEN);
+		return (size_t)got == bytes;
+	}
+	return false;
+}
+
+/* A copy of this node's answer to a probe shows it to the node that asks. */
+START_TEST(test_shows_itself)
+{
+	const struct frame_options with = { .payload_bytes = sizeof(struct mk_probe_packet),
+					    .source_mac = NODE2 };
+	struct frame probe =
+		frame_probe("udp 10.18.0.2:40000 > 10.244.1.0:7", MK_PROBE_MAGIC, &with);
+	uint8_t to_mac[ETH_ALEN], mac[ETH_ALEN];
+	int far = far_end();
+
+	ether_aton_r(LINK2, (struct ether_addr *)mac);
+	fixture_expect("the answer", MK_HOOK_OVERLAY, &probe, TO_OVERLAY,
+		       "udp 10.244.1.1:7 > 10.18.0.2:40000");
+	ck_assert_msg(gets_shown(far, probe.length, to_mac),
+		      "no copy of the answer has this node's VTEP MAC address");
+	ck_assert_mem_eq(to_mac, mac, ETH_ALEN);
+	close(far);
+}
+END_TEST
+
+/* The link's MTU counts. */
+START_TEST(test_long)
+{
+	const struct frame_options full = { .packet_bytes = 1500, .fragment = DF };
+	const struct frame_options over = { .packet_bytes = 1501, .fragment = DF };
+
+	to_node2("as long as the link's MTU", MK_HOOK_UPLINK, taken[1].request, &full,
+		 taken[1].request);
+	hop("longer", MK_HOOK_UPLINK, taken[1].request, &over, TO_UPLINK, NULL, NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_TOO_BIG), 1);
+}
+END_TEST
+
+START_TEST(test_fragments)
+{
+	const struct frame_options first = { .payload_bytes = 64, .fragment = MF, .id = 7 };
+	const struct frame_options last = { .payload_bytes = 64, .fragment = 9, .id = 7 };
+
+	from_node2("first", served[1].request, &first, TO_POD, served[1].seen);
+	from_node2("last", served[1].request, &last, TO_POD, NULL);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* Frames of the link that are no relayed packet of a node. */
+static const struct {
+	const char *name, *flow, *mac;
+	const char *to_mac; /* NULL: by another device */
+	enum where where;
+	enum mk_drop_reason reason;
+} strangers[] = {
+	{ "a VTEP MAC address of no node", "tcp 203.0.113.9:5000 > 192.168.99.12:30081",
+	  "02:4d:0a:12:00:77", OWN, DROPPED, MK_DROP_DIRECT_FORGED },
+	{ "such an address of another range", "tcp 203.0.113.9:5000 > 192.168.99.12:30081",
+	  "02:4d:0a:77:00:02", OWN, TO_HOST, 0 },
+	{ "this node's", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", "02:4d:0a:12:00:01", OWN,
+	  DROPPED, MK_DROP_DIRECT_FORGED },
+	{ "by another device", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", NODE2, NULL, DROPPED,
+	  MK_DROP_DIRECT_FORGED },
+	{ "to all devices", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", NODE2,
+	  "ff:ff:ff:ff:ff:ff", DROPPED, MK_DROP_DIRECT_FORGED },
+	{ "no answer to a probe", "udp 10.244.2.1:8 > 10.18.0.1:40000", NODE2, OWN, DROPPED,
+	  MK_DROP_DIRECT_FORGED },
+	{ "a pod's", "tcp 10.244.2.7:5000 > 198.51.100.9:81", NODE2, OWN, DROPPED,
+	  MK_DROP_DIRECT_FORGED },
+	{ "of an overlay address", "tcp 10.18.0.2:5000 > 198.51.100.9:81", NODE2, OWN, DROPPED,
+	  MK_DROP_DIRECT_FORGED },
+	{ "a device's MAC address", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", LINK2, OWN,
+	  TO_HOST, 0 },
+	{ ".. and an answer", "tcp 192.168.99.11:30080 > 203.0.113.9:5000", LINK2, OWN, DROPPED,
+	  MK_DROP_MARTIAN_SOURCE },
+	{ ".. and an answer from an external address", "tcp 198.51.100.9:80 > 203.0.113.9:5000",
+	  LINK2, OWN, TO_HOST, 0 },
+	{ "a request that a node forwards", "tcp 203.0.113.9:5000 > 198.51.100.9:81", LINK2, OWN,
+	  TO_POD, 0 },
+};
+
+START_TEST(test_strangers)
+{
+	const struct frame_options with = { .source_mac = strangers[_i].mac,
+					    .dest_mac = strangers[_i].to_mac };
+	enum where where = strangers[_i].where;
+
+	fixture_device(strangers[_i].to_mac ? between.ifindex : 0);
+	hop(strangers[_i].name, MK_HOOK_UPLINK, strangers[_i].flow, &with, where, NULL, NULL);
+	fixture_device(0);
+	ck_assert_msg(fixture_drops(MK_HOOK_UPLINK, strangers[_i].reason) == (where == DROPPED),
+		      "%s: not dropped for this reason", strangers[_i].name);
+	ck_assert_uint_eq(fixture_drops_total(), where == DROPPED);
+}
+END_TEST
+
+/* The node that takes a SYN from outside challenges the client. The pod's node does not. */
+START_TEST(test_gate)
+{
+	const char *syn = "tcp 203.0.113.9:5000 > 198.51.100.9:81";
+
+	cpus_one(true);
+	fixture_syn_flood();
+	hop("challenged", MK_HOOK_UPLINK, syn, NULL, TO_UPLINK,
+	    "tcp 198.51.100.9:81 > 203.0.113.9:5000", NULL);
+	from_node2("relayed while SYNs are challenged", syn, NULL, TO_POD, served[3].seen);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_SYN_FLOOD), 1);
+}
+END_TEST
+
+/* With WireGuardOnly nothing comes without encryption. */
+START_TEST(test_encrypted)
+{
+	from_node2("a frame of the link", served[1].request, NULL, DROPPED, NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED), 1);
+}
+END_TEST
+
+BPF_SUITE("relayed")
+{
+	TCase *tcase =
+		clients_case(suite, "relayed", delegated_load_on_link, delegated_setup_on_link);
+
+	tcase_add_loop_test(tcase, test_shown, 0, ROWS(shown));
+	tcase_add_test(tcase, test_source_mac);
+	tcase_add_test(tcase, test_shows);
+	tcase_add_test(tcase, test_shows_itself);
+	tcase_add_test(tcase, test_long);
+	tcase_add_test(tcase, test_fragments);
+	tcase_add_loop_test(tcase, test_strangers, 0, ROWS(strangers));
+	tcase = clients_case(suite, "SYNs challenged", load_gate, delegated_setup_on_link);
+	tcase_add_test(tcase, test_gate);
+	tcase = clients_case(suite, "WireGuardOnly", load_encrypted, delegated_setup_on_link);
+	tcase_add_test(tcase, test_encrypted);
+}
