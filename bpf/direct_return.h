@@ -122,14 +122,12 @@ static __always_inline void note_answer(struct __sk_buff *skb, struct packet *pk
  * A relayed packet, of a client outside or to one, goes by the link if its frame may have the
  * node's VTEP MAC address. That address shows the node, as in VXLAN: the packet's own addresses do
  * not, and the MAC address of a device may be a router's. Some networks drop frames with such an
- * address. So a node shows it with each answer to a probe of the link, and gets such frames as long
- * as it does. Networks are expected to treat both directions alike. */
-
-#define MK_SHOWN_FOR_S 15 /* some probes later */
+ * address, maybe in one direction. So a node shows it with each answer to a probe of the link. The
+ * answer also says whether the node gets such frames of the asking node: then it is sent more. */
 
 static __always_inline __u16 relay_second(void)
 {
-	return bpf_ktime_get_ns() / 1000000000;
+	return bpf_ktime_get_ns() / 1000000000 & MK_SHOWN_SECONDS;
 }
 
 /* The node on the link to which @route leads, if relayed packets go there without VXLAN and this is
@@ -138,16 +136,12 @@ static __always_inline const struct mk_link_node *
 relay_link(const struct chain_ctx *ctx, const struct packet *pkt, const struct mk_route *route)
 {
 	const struct mk_link_node *node;
-	__u16 age_s;
 
 	if (!mk_node.returns_direct || !(ctx->flags & CHAIN_VIA_OVERLAY) ||
 	    is_pod_range(&pkt->tuple.saddr) || is_pod_range(&pkt->tuple.daddr))
 		return NULL;
 	node = link_node_of(route->vtep_mac);
-	if (!node || !node->shown_s)
-		return NULL;
-	age_s = relay_second() - node->shown_s;
-	return age_s <= MK_SHOWN_FOR_S ? node : NULL;
+	return node && node->sees_this && mk_link_is_shown(node, relay_second()) ? node : NULL;
 }
 
 /* Return the verdict that sends a frame with this node's VTEP MAC address to @node. */
@@ -155,6 +149,19 @@ static __always_inline int relay_send(struct ethhdr *eth, const struct mk_link_n
 {
 	set_macs(eth, mk_node.vtep_mac, node->mac);
 	return bpf_redirect(node->ifindex, 0);
+}
+
+/* Write into @pkt, the answer to a probe, that this node gets frames with the asking node's VTEP MAC
+ * address. */
+static __always_inline void relay_confirm(struct __sk_buff *skb, const struct packet *pkt)
+{
+	__u32 at = pkt->l4_off + sizeof(struct udphdr);
+	__u32 check = pkt->l4_off + offsetof(struct udphdr, check);
+	const __be16 before = bpf_htons(MK_PROBE_VERSION << 8), now = before | bpf_htons(1);
+
+	if (bpf_skb_store_bytes(skb, at + offsetof(struct mk_probe_packet, version), &now,
+				sizeof(now), 0) == 0)
+		bpf_l4_csum_replace(skb, check, before, now, BPF_F_MARK_MANGLED_0 | sizeof(now));
 }
 
 /* Show this node's VTEP MAC address to the node whose probe @pkt answers: a copy of the answer has
@@ -169,7 +176,11 @@ static __always_inline void relay_show(struct __sk_buff *skb, const struct packe
 	    route.type != MK_ROUTE_OVERLAY)
 		return;
 	node = link_node_of(route.vtep_mac);
-	if (!node || frame_of(skb, &frame))
+	if (!node)
+		return;
+	if (mk_link_is_shown(node, relay_second()))
+		relay_confirm(skb, pkt);
+	if (frame_of(skb, &frame))
 		return;
 	set_macs(frame.eth, mk_node.vtep_mac, node->mac);
 	bpf_clone_redirect(skb, node->ifindex, 0);
@@ -197,13 +208,19 @@ static __always_inline int is_shown(const struct packet *pkt, const __u8 *vtep_m
 }
 
 /* Remember that @node has shown its VTEP MAC address, and the address that frames to it have. */
-static __always_inline int note_shown(struct __sk_buff *skb, struct mk_link_node *node)
+static __always_inline int note_shown(struct __sk_buff *skb, const struct packet *pkt,
+				      struct mk_link_node *node)
 {
+	__u32 at = pkt->l4_off + sizeof(struct udphdr);
 	struct bpf_fib_lookup fib;
+	__u8 sees_this;
 
-	if (link_node_ask(skb, node, &fib) == 0) {
+	if (bpf_skb_load_bytes(skb, at + offsetof(struct mk_probe_packet, sees_asker), &sees_this,
+			       sizeof(sees_this)) == 0 &&
+	    link_node_ask(skb, node, &fib) == 0) {
 		__builtin_memcpy(node->mac, fib.dmac, sizeof(node->mac));
 		node->shown_s = relay_second();
+		node->sees_this = sees_this;
 	}
 	return TC_ACT_SHOT;
 }
@@ -219,7 +236,7 @@ static __always_inline int relay_take(struct __sk_buff *skb, const struct packet
 	    mk_node.encrypts_all)
 		return drop(skb, MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED, &pkt->tuple);
 	if (is_shown(pkt, eth->h_source))
-		return note_shown(skb, node);
+		return note_shown(skb, pkt, node);
 	if (is_pod_range(&pkt->tuple.saddr) || is_vtep_range(&pkt->tuple.saddr))
 		return drop(skb, MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED, &pkt->tuple);
 	bpf_tail_call(skb, &chain, MK_PROG_OVERLAY);

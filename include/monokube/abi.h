@@ -547,10 +547,16 @@ struct mk_link_node {
 	/* The MAC address of @addr when the host's neighbour table was last asked; 0: not yet.
 	 * Programs write it. */
 	__u8 mac[6];
-	/* The second, modulo 2^16, when a frame with its VTEP MAC address last came by the link
-	 * (bpf/direct_return.h); 0: never. Programs write it. */
-	__u16 shown_s;
+	/* When a frame with its VTEP MAC address last came by the link (bpf/direct_return.h), a
+	 * second of CLOCK_MONOTONIC modulo 2^15; 0: never. Did it say then that it gets such frames
+	 * of this node? Programs write both. */
+	__u16 shown_s : 15;
+	__u16 sees_this : 1;
 };
+#define MK_SHOWN_SECONDS 0x7fff /* mask of shown_s */
+#define MK_SHOWN_FOR_S	 15 /* some probes later */
+#define mk_link_is_shown(node_, now_s_) \
+	((node_)->shown_s && (((now_s_) - (node_)->shown_s) & MK_SHOWN_SECONDS) <= MK_SHOWN_FOR_S)
 _Static_assert(sizeof(struct mk_link_node_key) == 8, "map key ABI");
 _Static_assert(sizeof(struct mk_link_node) == MK_BY_FAMILY(20, 32), "map value ABI");
 

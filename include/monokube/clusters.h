@@ -148,7 +148,10 @@ static inline __attribute__((always_inline)) __u32 mk_cluster_number_at(const __
 struct mk_probe_packet {
 	__be32 magic; /* MK_PROBE_MAGIC */
 	__u8 version; /* MK_PROBE_VERSION */
-	__u8 pad[3]; /* 0 */
+	/* In an answer 1: its sender gets frames with the VTEP MAC address of the node that asks
+	 * (bpf/direct_return.h). In a question 0. */
+	__u8 sees_asker;
+	__u8 pad[2]; /* 0 */
 	__u64 nonce; /* the sender's, in its byte order: an answer brings back the same bytes */
 };
 _Static_assert(sizeof(struct mk_probe_packet) == 16, "all versions begin with it");

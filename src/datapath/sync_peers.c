@@ -3,6 +3,7 @@
  * the nodes that may do without the overlay. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -135,19 +136,29 @@ static bool same_link(const struct mk_link_node *a, const struct mk_link_node *b
 	       a->mtu_bytes == b->mtu_bytes;
 }
 
+/* Two seconds with one value are hours apart, so one that is no longer of use goes. */
+static bool is_stale(const struct mk_link_node *node)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return node->shown_s && !mk_link_is_shown(node, now.tv_sec);
+}
+
 static int put_links(const struct mk_table *table, const struct mk_link_node_entry *wanted,
 		     size_t count, unsigned int *changes, struct mk_error *err)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct mk_link_node now;
 		int ret = mk_table_get(table, &wanted[i].key, &now, NULL);
+		bool is_same = ret == 0 && same_link(&now, &wanted[i].node);
 
-		if (ret == 0 && same_link(&now, &wanted[i].node))
+		if (is_same && !is_stale(&now))
 			continue;
 		ret = mk_table_put(table, &wanted[i].key, &wanted[i].node, err);
 		if (ret < 0)
 			return ret;
-		(*changes)++;
+		*changes += !is_same;
 	}
 	return 0;
 }

@@ -133,12 +133,13 @@ void delegated_setup(void)
 	between = overlay;
 }
 
-void put_link(const char *vtep, const char *address, const char *mac, __u16 shown_s)
+void put_link(const char *vtep, const char *address, const char *mac, __u16 shown_s, bool sees_this)
 {
 	struct mk_link_node node = { .addr = fixture_addr(address),
 				     .ifindex = on_link.ifindex,
 				     .mtu_bytes = 1500,
-				     .shown_s = shown_s };
+				     .shown_s = shown_s & MK_SHOWN_SECONDS,
+				     .sees_this = sees_this };
 	struct mk_link_node_key key = { 0 };
 
 	fixture_mac(vtep, key.vtep_mac);
@@ -151,14 +152,14 @@ __u16 second(unsigned ago_s)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (__u16)(now.tv_sec - ago_s) ?: 1;
+	return ((now.tv_sec - ago_s) & MK_SHOWN_SECONDS) ?: 1;
 }
 
 void delegated_setup_on_link(void)
 {
 	delegated_setup();
-	put_link("10.18.0.2", "192.168.99.12", LINK2, second(0));
-	put_link("10.18.0.3", "192.168.99.13", LINK3, second(0));
+	put_link("10.18.0.2", "192.168.99.12", LINK2, second(0), true);
+	put_link("10.18.0.3", "192.168.99.13", LINK3, second(0), true);
 	between = on_link;
 }
 

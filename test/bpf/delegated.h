@@ -34,8 +34,10 @@ void set_direct(bool is_direct); /* Is node2 on the link? */
 void delegated_service(const char *frontend, uint16_t flags, const char *backend, bool is_local);
 
 /* Put a node on the link into the map link_nodes. @mac: that of frames to it. @shown_s: the second in
- * which it has shown its VTEP MAC address, from second(); 0: never. */
-void put_link(const char *vtep, const char *address, const char *mac, __u16 shown_s);
+ * which it has shown its VTEP MAC address, from second(); 0: never. @sees_this: it gets frames with
+ * this node's. */
+void put_link(const char *vtep, const char *address, const char *mac, __u16 shown_s,
+	      bool sees_this);
 __u16 second(unsigned ago_s); /* as programs count it, @ago_s before now; never 0 */
 
 /* A packet by the way between the nodes: of the node with @mac, of node2; and one that goes to node2. */

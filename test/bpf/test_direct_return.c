@@ -248,7 +248,7 @@ END_TEST
  * are in VXLAN, though node2 has shown itself. */
 START_TEST(test_off)
 {
-	put_link("10.18.0.2", "192.168.99.12", LINK2, second(0));
+	put_link("10.18.0.2", "192.168.99.12", LINK2, second(0), true);
 	hop("translated", MK_HOOK_UPLINK, taken[0].request, NULL, TO_OVERLAY,
 	    "tcp 203.0.113.9:5000 > 10.244.2.7:8080", NODE2);
 	serve(&served[1]);

@@ -28,24 +28,33 @@ static void load_encrypted(void)
 	fixture_load_small();
 }
 
+static uint8_t *sees_asker_of(struct frame *probe)
+{
+	const size_t from_end =
+		sizeof(struct mk_probe_packet) - offsetof(struct mk_probe_packet, sees_asker);
+
+	return probe->byte + probe->length - from_end;
+}
+
 static const struct {
 	const char *name;
 	unsigned ago_s;
-	bool by_link;
+	bool sees_this, by_link;
 } shown[] = {
-	{ "just now", 0, true },
-	{ "some time ago", 12, true },
-	{ "too long ago", 30, false },
-	{ "much too long ago", 40000, false },
+	{ "just now", 0, true, true },
+	{ "some time ago", 12, true, true },
+	{ "too long ago", 30, true, false },
+	{ "much too long ago", 40000, true, false },
+	{ "just now, but it gets no such frame of this node", 0, false, false },
 };
 
 START_TEST(test_shown)
 {
-	put_link("10.18.0.2", "192.168.99.12", LINK2, second(shown[_i].ago_s));
+	put_link("10.18.0.2", "192.168.99.12", LINK2, second(shown[_i].ago_s), shown[_i].sees_this);
 	hop(shown[_i].name, MK_HOOK_UPLINK, taken[1].request, NULL,
 	    shown[_i].by_link ? TO_UPLINK : TO_OVERLAY, taken[1].request,
 	    shown[_i].by_link ? LINK2 : NODE2);
-	put_link("10.18.0.2", "192.168.99.12", LINK2, 0);
+	put_link("10.18.0.2", "192.168.99.12", LINK2, 0, true);
 	hop("never", MK_HOOK_UPLINK, taken[1].request, NULL, TO_OVERLAY, taken[1].request, NODE2);
 }
 END_TEST
@@ -62,19 +71,40 @@ START_TEST(test_source_mac)
 }
 END_TEST
 
-/* The copy of an answer to a probe shows the node that answers. */
+/* The copy of @mac's answer to a probe of this node. Its sender gets such frames of this node. */
+static void shows(const char *name, const char *mac, bool sees_asker)
+{
+	const struct frame_options with = { .payload_bytes = sizeof(struct mk_probe_packet),
+					    .source_mac = mac,
+					    .dest_mac = OWN };
+	struct frame answer =
+		frame_probe("udp 10.244.2.1:7 > 10.18.0.1:40000", MK_PROBE_MAGIC, &with);
+
+	*sees_asker_of(&answer) = sees_asker;
+	fixture_device(between.ifindex);
+	fixture_expect(name, MK_HOOK_UPLINK, &answer, DROPPED, NULL);
+	fixture_device(0);
+}
+
+static void goes_to(const char *name, enum where where, const char *mac)
+{
+	hop(name, MK_HOOK_UPLINK, taken[1].request, NULL, where, taken[1].request, mac);
+}
+
+/* It shows the node that answers. */
 START_TEST(test_shows)
 {
-	const char *answer = "udp 10.244.2.1:7 > 10.18.0.1:40000";
-
-	put_link("10.18.0.2", "192.168.99.12", LINK3, 0);
-	from_node(NODE3, "of another node", answer, NULL, DROPPED, NULL);
-	hop("not yet", MK_HOOK_UPLINK, taken[1].request, NULL, TO_OVERLAY, taken[1].request, NODE2);
+	put_link("10.18.0.2", "192.168.99.12", LINK3, 0, false);
+	shows("of another node", NODE3, true);
+	goes_to("not yet", TO_OVERLAY, NODE2);
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED), 1);
-	from_node(NODE2, "its own", answer, NULL, DROPPED, NULL);
+	shows("its own", NODE2, false);
+	goes_to("it gets no such frame", TO_OVERLAY, NODE2);
+	shows("its own", NODE2, true);
+	goes_to("now, to its MAC address", TO_UPLINK, LINK2);
+	shows("its own", NODE2, false);
+	goes_to("it no longer gets such frames", TO_OVERLAY, NODE2);
 	ck_assert_uint_eq(fixture_drops_total(), 1);
-	hop("now, to its MAC address", MK_HOOK_UPLINK, taken[1].request, NULL, TO_UPLINK,
-	    taken[1].request, LINK2);
 }
 END_TEST
 
@@ -93,38 +123,48 @@ static int far_end(void)
 	return fd;
 }
 
-/* Wait for a frame of @bytes with this node's VTEP MAC address. The kernel sends frames, too. */
-static bool gets_shown(int fd, size_t bytes, uint8_t to_mac[ETH_ALEN])
+/* Wait for a frame with this node's VTEP MAC address. The kernel sends frames, too. */
+static bool gets_shown(int fd, struct frame *frame)
 {
-	uint8_t frame[2048];
 	ssize_t got;
 
-	while ((got = recv(fd, frame, sizeof(frame), 0)) > 0) {
-		if (memcmp(frame + ETH_ALEN, fixture_node()->vtep_mac, ETH_ALEN) != 0)
-			continue;
-		memcpy(to_mac, frame, ETH_ALEN);
-		return (size_t)got == bytes;
+	while ((got = recv(fd, frame->byte, sizeof(frame->byte), 0)) > 0) {
+		frame->length = (size_t)got;
+		if (memcmp(frame->byte + ETH_ALEN, fixture_node()->vtep_mac, ETH_ALEN) == 0)
+			return true;
 	}
 	return false;
 }
 
-/* A copy of this node's answer to a probe shows it to the node that asks. */
-START_TEST(test_shows_itself)
+/* Node2's probe gets an answer, and a copy of it by the link. Both say whether node2's frames come. */
+static void probed(const char *name, bool sees_asker)
 {
 	const struct frame_options with = { .payload_bytes = sizeof(struct mk_probe_packet),
 					    .source_mac = NODE2 };
 	struct frame probe =
 		frame_probe("udp 10.18.0.2:40000 > 10.244.1.0:7", MK_PROBE_MAGIC, &with);
-	uint8_t to_mac[ETH_ALEN], mac[ETH_ALEN];
+	struct frame answer, copy;
 	int far = far_end();
 
-	ether_aton_r(LINK2, (struct ether_addr *)mac);
-	fixture_expect("the answer", MK_HOOK_OVERLAY, &probe, TO_OVERLAY,
-		       "udp 10.244.1.1:7 > 10.18.0.2:40000");
-	ck_assert_msg(gets_shown(far, probe.length, to_mac),
-		      "no copy of the answer has this node's VTEP MAC address");
-	ck_assert_mem_eq(to_mac, mac, ETH_ALEN);
+	answer = fixture_expect(name, MK_HOOK_OVERLAY, &probe, TO_OVERLAY,
+				"udp 10.244.1.1:7 > 10.18.0.2:40000");
+	ck_assert_msg(gets_shown(far, &copy),
+		      "%s: no copy of the answer has this node's VTEP MAC address", name);
+	ck_assert_str_eq(frame_mac_dest(&copy), LINK2);
+	ck_assert_uint_eq(copy.length, probe.length);
+	ck_assert_uint_eq(*sees_asker_of(&copy), sees_asker);
+	ck_assert_uint_eq(*sees_asker_of(&answer), sees_asker);
 	close(far);
+}
+
+/* A copy of this node's answer to a probe shows it to the node that asks. */
+START_TEST(test_shows_itself)
+{
+	probed("node2 has shown itself", true);
+	put_link("10.18.0.2", "192.168.99.12", LINK2, 0, true);
+	probed("never", false);
+	put_link("10.18.0.2", "192.168.99.12", LINK2, second(30), true);
+	probed("too long ago", false);
 }
 END_TEST
 

@@ -31,6 +31,7 @@ objects()
 }
 
 in_world() { command ip netns exec "$MK_LAB.world" "$@"; }
+in_underlay() { command ip netns exec "$MK_LAB.underlay" "$@"; }
 in_narrow() { command ip netns exec "$MK_LAB.narrow" "$@"; }
 
 # A client behind world, which is a router with a narrow link.
@@ -173,6 +174,23 @@ asks_without_vxlan()
 }
 without_vxlan() { wait_for 60 asks_without_vxlan; }
 
+# A switch that drops VTEP MAC addresses of node2, as networks with port security do.
+checks_say() { expect_match "monokube check" "$1" "$(on node1 "$MK_BIN" check || true)"; }
+drops_macs()
+{
+	local not_shown="note +direct +requests of clients outside go to node 'node2' in VXLAN"
+	expect_failure checks_say "$not_shown"
+	in_underlay nft "add table bridge security; add chain bridge security in { type filter hook prerouting priority 0; }"
+	in_underlay nft "add rule bridge security in iifname node2 ether saddr & ff:ff:00:00:00:00 == 02:4d:00:00:00:00 drop"
+	wait_for 60 checks_say "$not_shown"
+	wait_for 30 by_each_address # node2 learns a probe later that node1 gets none of its frames
+	by_each_address
+	all_straight
+	in_underlay nft delete table bridge security
+	without_vxlan
+	expect_failure checks_say "$not_shown"
+}
+
 # The router's ICMP errors go to node1, whose address the answers have.
 narrow_link()
 {
@@ -290,6 +308,7 @@ check "on, node by node, under load" one_by_one "$DIRECT"
 check "the pod sees the client, by each node" by_each_address
 check "answers come from node2; SYN-ACK, FIN and first datagrams by the node that was asked" all_straight
 check "nothing is in VXLAN" without_vxlan
+check "a switch drops VTEP MAC addresses: VXLAN again, and check says so" drops_macs
 check "a Service with session affinity: the old way" by_asked 30081
 check "20 MB each way" large
 check "a router with a narrow link: the transfer adapts" narrow_link

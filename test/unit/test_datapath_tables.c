@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -350,6 +351,66 @@ START_TEST(test_peers)
 }
 END_TEST
 
+/* A node on the link, as programs have completed its entry: it has shown itself @ago_s ago. */
+static void complete_link(const struct mk_table *table, const struct mk_link_node_entry *entry,
+			  unsigned int ago_s)
+{
+	struct mk_link_node node;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	fx_ok(mk_table_get(table, &entry->key, &node, &fx.err));
+	node.mac[0] = 6;
+	node.shown_s = (now.tv_sec - ago_s) & MK_SHOWN_SECONDS;
+	node.sees_this = true;
+	fx_ok(mk_table_put(table, &entry->key, &node, &fx.err));
+}
+
+static struct mk_link_node link_node(const struct mk_table *table,
+				     const struct mk_link_node_entry *entry)
+{
+	struct mk_link_node node = { 0 };
+
+	return mk_table_get(table, &entry->key, &node, NULL) < 0 ? (struct mk_link_node){ 0 }
+								 : node;
+}
+
+/* The agent keeps what programs write, unless the node has another address, or has not shown itself
+ * for long. */
+START_TEST(test_link_nodes)
+{
+	struct mk_datapath *datapath = fx_attached();
+	struct mk_link_node_entry wanted[2] = {
+		{ .key.vtep_mac = { 2, 1 }, .node = { addr_of("192.0.2.12"), 3, 1500 } },
+		{ .key.vtep_mac = { 2, 2 }, .node = { addr_of("192.0.2.13"), 3, 1500 } }
+	};
+	unsigned int changes = 0;
+	struct mk_table table;
+
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "link_nodes", sizeof(wanted[0].key),
+			    sizeof(wanted[0].node), &fx.err));
+	fx_ok(mk_datapath_sync_link_nodes(datapath, wanted, 2, false, &changes, &fx.err));
+	complete_link(&table, &wanted[0], 0);
+	complete_link(&table, &wanted[1], 100);
+	fx_ok(mk_datapath_sync_link_nodes(datapath, wanted, 2, true, &changes, &fx.err));
+	ck_assert_uint_eq(changes, 2);
+	ck_assert(link_node(&table, &wanted[0]).shown_s && link_node(&table, &wanted[0]).sees_this);
+	ck_assert_uint_eq(link_node(&table, &wanted[0]).mac[0], 6);
+	ck_assert(!link_node(&table, &wanted[1]).shown_s &&
+		  !link_node(&table, &wanted[1]).sees_this);
+	wanted[0].node.addr = addr_of("192.0.2.14");
+	fx_ok(mk_datapath_sync_link_nodes(datapath, wanted, 1, false, &changes, &fx.err));
+	ck_assert(!link_node(&table, &wanted[0]).shown_s);
+	ck_assert_uint_eq(link_node(&table, &wanted[0]).mac[0], 0);
+	ck_assert_uint_eq(link_node(&table, &wanted[1]).ifindex, 3);
+	fx_ok(mk_datapath_sync_link_nodes(datapath, wanted, 1, true, &changes, &fx.err));
+	ck_assert_uint_eq(link_node(&table, &wanted[1]).ifindex, 0);
+	ck_assert_uint_eq(changes, 4);
+	mk_table_close(&table);
+	mk_datapath_free(datapath);
+}
+END_TEST
+
 /* Two writers of one entry: each leaves the other's member unchanged. */
 START_TEST(test_runtime)
 {
@@ -454,6 +515,7 @@ UNIT_SUITE("datapath_tables")
 	tcase_add_test(tc, test_routes);
 	tcase_add_test(tc, test_node_routes);
 	tcase_add_test(tc, test_peers);
+	tcase_add_test(tc, test_link_nodes);
 	tcase_add_test(tc, test_runtime);
 	tcase_add_test(tc, test_udp_ports);
 	tcase_add_test(tc, test_localhost_ports);

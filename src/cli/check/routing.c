@@ -4,6 +4,7 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "cli/check/check.h"
@@ -133,6 +134,48 @@ static void check_link(struct mk_checking *checking, const struct mk_cli_node *n
 		    node->name ?: "?", mk_ip_format(&node->link_ip, ip), name);
 }
 
+/* Returns why relayed packets go to @node in VXLAN, though directServerReturn is on here
+ * (bpf/direct_return.h); NULL: they do not. */
+static const char *not_relayed(const struct mk_table *link_nodes, const struct mk_cli_node *node)
+{
+	struct mk_link_node_key key = { 0 };
+	struct mk_link_node on_link;
+	struct timespec now;
+
+	memcpy(key.vtep_mac, node->vtep_mac, sizeof(key.vtep_mac));
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (mk_table_get(link_nodes, &key, &on_link, NULL) < 0 ||
+	    !mk_link_is_shown(&on_link, now.tv_sec))
+		return "no frame with that node's VTEP MAC address comes by the link";
+	return on_link.sees_this ? NULL
+				 : "that node gets no frame with this node's VTEP MAC address";
+}
+
+static void check_relayed(struct mk_checking *checking, const struct mk_cli_node *nodes,
+			  size_t count)
+{
+	cleanup_table struct mk_table link_nodes = { .fd = -1 };
+	struct mk_error err = { 0 };
+	const char *why;
+
+	if (!checking->view->node.returns_direct)
+		return;
+	if (mk_table_open(&link_nodes, checking->view->dir, "link_nodes",
+			  sizeof(struct mk_link_node_key), sizeof(struct mk_link_node), &err) < 0) {
+		check_found(checking, "direct", CHECK_REPAIRED, "%s", mk_error_text(&err));
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		why = nodes[i].is_direct ? not_relayed(&link_nodes, &nodes[i]) : NULL;
+		if (why)
+			check_note(
+				checking, "direct",
+				"let the link carry frames with these addresses (02:4d:..), set directServerReturn on all nodes, or wait if an agent has just started",
+				"requests of clients outside go to node '%s' in VXLAN: %s",
+				nodes[i].name ?: "?", why);
+	}
+}
+
 /* Which nodes get packets without VXLAN? With Auto, the others are expected. */
 void check_direct(struct mk_checking *checking)
 {
@@ -163,6 +206,7 @@ void check_direct(struct mk_checking *checking)
 			"let the link carry packets with pods' addresses (clouds: IP forwarding on, source and destination check off), or set routing to Overlay",
 			"packets to %zu of %zu other nodes go in VXLAN, although they are on the link: probes without VXLAN are not answered",
 			tried, count);
+	check_relayed(checking, nodes, count);
 	if (checking->wrong == before)
 		check_found(checking, "direct", NULL,
 			    "packets to %zu of %zu other nodes go without VXLAN", direct, count);
