@@ -151,7 +151,7 @@ static __always_inline int relay_send(struct ethhdr *eth, const struct mk_link_n
 	return bpf_redirect(node->ifindex, 0);
 }
 
-/* Write into @pkt, the answer to a probe, that this node gets frames with the asking node's VTEP MAC
+/* Write into the answer to a probe that this node gets frames with the asking node's VTEP MAC
  * address. */
 static __always_inline void relay_confirm(struct __sk_buff *skb, const struct packet *pkt)
 {

@@ -381,8 +381,10 @@ START_TEST(test_link_nodes)
 {
 	struct mk_datapath *datapath = fx_attached();
 	struct mk_link_node_entry wanted[2] = {
-		{ .key.vtep_mac = { 2, 1 }, .node = { addr_of("192.0.2.12"), 3, 1500 } },
-		{ .key.vtep_mac = { 2, 2 }, .node = { addr_of("192.0.2.13"), 3, 1500 } }
+		{ .key.vtep_mac = { 2, 1 },
+		  .node = { .addr = addr_of("192.0.2.12"), .ifindex = 3, .mtu_bytes = 1500 } },
+		{ .key.vtep_mac = { 2, 2 },
+		  .node = { .addr = addr_of("192.0.2.13"), .ifindex = 3, .mtu_bytes = 1500 } }
 	};
 	unsigned int changes = 0;
 	struct mk_table table;
