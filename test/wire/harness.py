@@ -69,10 +69,10 @@ class Server:
         self.port = int(self.url.rpartition(":")[2])
         self.tls = ssl.create_default_context(cafile=os.path.join(self.dir, "ca.crt"))
 
-    def exchange(self, method, path, body=None, kind="application/json"):
+    def exchange(self, method, path, body=None, kind="application/json", token=TOKEN):
         connection = http.client.HTTPSConnection(self.host, self.port, context=self.tls, timeout=WAIT_S)
         connection.request(method, path, json.dumps(body) if body is not None else None,
-                           {"Authorization": "Bearer " + TOKEN, "Content-Type": kind})
+                           {"Authorization": "Bearer " + token, "Content-Type": kind})
         answer = connection.getresponse()
         text = answer.read()
         connection.close()
