@@ -556,6 +556,20 @@ def denied():
         server.stop()
 
 
+def denied_at_first():
+    """a server that starts denies access until it has read its roles: that is asked again soon, not in minutes"""
+    server = Server()
+    server.faults(*({"match": {"target": "/%s\\?" % path}, "recording": "error-403-list", "times": 3} for path in (
+        "networkpolicies", "clusternetworkpolicies", "servicefunctionchains", "namespaces", "servicecidrs")))
+    client = start(server, "p")
+    add_policy(server, "all")
+    add_cluster_policy(server, "all")
+    add_chain(server, "out")
+    known(client, ALL)
+    for line in ("policy shop/all", "policy all 5", "chain shop/out"):
+        wait(line, lambda line=line: any(x.startswith(line) for x in client.dump()))
+
+
 def one_bad_object():
     """a policy that makes no sense keeps its previous version, and nothing else suffers"""
     server = Server()
@@ -605,4 +619,4 @@ def check_compares():
 if __name__ == "__main__":
     sys.exit(run([nothing_is_wanted, policies, own_pods, all_pods, one_report_per_change, moves, moves_while_a_watch_lags,
                   older_server, crd_comes_and_goes, chains, chains_come_and_go, status_of_chains, status_of_others,
-                  status_of_a_bad_chain, who_writes_the_status, not_ready, refused_status, function_pods, function_pods_in_all_lists, one_404_is_no_deletion, denied, one_bad_object, check_compares]))
+                  status_of_a_bad_chain, who_writes_the_status, not_ready, refused_status, function_pods, function_pods_in_all_lists, one_404_is_no_deletion, denied, denied_at_first, one_bad_object, check_compares]))

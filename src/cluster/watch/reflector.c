@@ -86,32 +86,13 @@ static void settle(struct mk_reflector *reflector)
 	well(reflector);
 	reflector->unproved = false;
 	mk_backoff_reset(&reflector->backoff);
+	mk_backoff_reset(&reflector->denied);
 }
 
 void reflector_heard(struct mk_reflector *reflector)
 {
 	reflector->heard = true;
 	settle(reflector);
-}
-
-void reflector_printable(char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = ' ';
-}
-
-/* Copy the message of a Status object, or any other body unchanged. */
-static void status_message(struct mk_reflector *reflector, char *text, size_t size)
-{
-	json_object *status = json_tokener_parse(reflector->status_text), *message = NULL;
-
-	if (json_object_is_type(status, json_type_object))
-		json_object_object_get_ex(status, "message", &message);
-	snprintf(text, size, "%.*s", (int)size - 1,
-		 message ? json_object_get_string(message) : reflector->status_text);
-	json_object_put(status);
-	reflector_printable(text);
 }
 
 /* ---- retries --------------------------------------------------------------------------------- */
@@ -149,8 +130,20 @@ static void on_gone(struct mk_reflector *reflector, const char *why)
 	ask_later(reflector, why, 0);
 }
 
+/* A server that starts denies access until it has read its roles: ask again soon at first. */
+static uint64_t rare_ms(struct mk_reflector *reflector, int status)
+{
+	uint64_t rare = reflector->timing.absent_ms / (reflector->resource->custom ? 5 : 1), soon;
+
+	if (status != 403)
+		return rare;
+	soon = mk_backoff_next(&reflector->denied, 0, mk_backoff_random());
+	return soon < rare ? soon : rare;
+}
+
 /* Ask again rarely. @remedy: the server denies access, and this helps. */
-static void ask_rarely(struct mk_reflector *reflector, const char *why, const char *remedy)
+static void ask_rarely(struct mk_reflector *reflector, int status, const char *why,
+		       const char *remedy)
 {
 	const struct mk_resource *resource = reflector->resource;
 
@@ -163,12 +156,12 @@ static void ask_rarely(struct mk_reflector *reflector, const char *why, const ch
 	reflector->absent = true;
 	reflector->missing = 0;
 	begin_list(reflector);
-	ask_after(reflector, reflector->timing.absent_ms / (resource->custom ? 5 : 1));
+	ask_after(reflector, rare_ms(reflector, status));
 }
 
-static void on_absent(struct mk_reflector *reflector, const char *why)
+static void on_absent(struct mk_reflector *reflector, int status, const char *why)
 {
-	ask_rarely(reflector, why, NULL);
+	ask_rarely(reflector, status, why, NULL);
 	reflector->sink.absent(reflector->sink.ctx, reflector->resource);
 }
 
@@ -176,7 +169,7 @@ static void on_absent(struct mk_reflector *reflector, const char *why)
 static void on_forbidden(struct mk_reflector *reflector, const char *why)
 {
 	reflector->failures++;
-	ask_rarely(reflector, why, reflector->resource->remedy);
+	ask_rarely(reflector, 403, why, reflector->resource->remedy);
 }
 
 static void on_stream_refused(struct mk_reflector *reflector, const char *why)
@@ -210,7 +203,7 @@ static void on_vanished(struct mk_reflector *reflector, const char *why)
 	reflector_remove_unseen(reflector);
 	reflector->listed_once = false;
 	reflector->absent = false;
-	on_absent(reflector, why);
+	on_absent(reflector, 404, why);
 }
 
 /* A listed resource does not vanish: a server that says so is not up yet. A 404 for a resource that
@@ -279,7 +272,7 @@ static void on_status(struct mk_reflector *reflector, int status, const char *me
 			on_vanished(reflector, message);
 	} else if (is_absent(reflector, status)) {
 		if (!try_other_version(reflector, status))
-			on_absent(reflector, message);
+			on_absent(reflector, status, message);
 	} else if (is_forbidden(reflector, status)) {
 		on_forbidden(reflector, message);
 	} else if (refuses_field(reflector, status, message)) {
@@ -379,7 +372,7 @@ static void request_done(void *ctx, const struct mk_http_result *result)
 	} else if (result->status == 200) {
 		on_success(reflector);
 	} else {
-		status_message(reflector, message, sizeof(message));
+		reflector_status_message(reflector, message, sizeof(message));
 		snprintf(text, sizeof(text), "HTTP status %d: %s", result->status, message);
 		report_failure(reflector, result, text);
 		on_status(reflector, result->status, text, result->retry_after_s);
@@ -570,6 +563,8 @@ struct mk_reflector *mk_reflector_start(uv_loop_t *loop, struct mk_http *http,
 	reflector->sink = *sink;
 	reflector->backoff.min_ms = timing->backoff_min_ms;
 	reflector->backoff.max_ms = timing->backoff_max_ms;
+	reflector->denied.min_ms = timing->backoff_min_ms;
+	reflector->denied.max_ms = timing->absent_ms;
 	reflector->contact_ms = uv_now(loop);
 	uv_timer_init(loop, &reflector->timer);
 	reflector->timer.data = reflector;

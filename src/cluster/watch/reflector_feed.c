@@ -10,6 +10,27 @@
 #include "base/json.h"
 #include "base/log.h"
 
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+void reflector_printable(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = ' ';
+}
+
+void reflector_status_message(const struct mk_reflector *reflector, char *text, size_t size)
+{
+	json_object *status = json_tokener_parse(reflector->status_text), *message = NULL;
+
+	if (json_object_is_type(status, json_type_object))
+		json_object_object_get_ex(status, "message", &message);
+	snprintf(text, size, "%.*s", (int)size - 1,
+		 message ? json_object_get_string(message) : reflector->status_text);
+	json_object_put(status);
+	reflector_printable(text);
+}
+
 /* ---- objects --------------------------------------------------------------------------------- */
 
 /* Put the object's name in front of an error. The model's errors already have it. */

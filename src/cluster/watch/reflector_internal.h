@@ -55,6 +55,7 @@ struct mk_reflector {
 
 	/* failures */
 	struct mk_backoff backoff;
+	struct mk_backoff denied; /* the first answers were that access is denied */
 	unsigned int rejected; /* consecutive requests that would fail again */
 	uint64_t contact_ms; /* when data last came from the server */
 	char complaint[MK_STATUS_CHARS]; /* last problem logged; "": none */
@@ -77,6 +78,9 @@ void reflector_complete(struct mk_reflector *reflector, const char *version);
 
 /* Make the server's text printable in one line of the log. */
 void reflector_printable(char *text);
+
+/* Copy the message of an answer's Status object, or any other body unchanged. */
+void reflector_status_message(const struct mk_reflector *reflector, char *text, size_t size);
 
 /* An event came after the list: the watch works. */
 void reflector_heard(struct mk_reflector *reflector);
