@@ -17,7 +17,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../../wire"))
 import harness  # noqa: E402
 from harness import ROOT, TMP, TOKEN, Wrong, running, wait  # noqa: E402
-from standin import dump, pki, recordings  # noqa: E402
+from standin import dump, recordings  # noqa: E402
+from standin.pki import authority, inline, server as certificate  # noqa: E402
 
 BUILT = os.path.join(ROOT, "build/apiserver")
 ACCOUNT = "system:serviceaccount:kube-system:monokube"
@@ -36,7 +37,7 @@ def free_port():
 
 def kubeconfig(path, url, token, ca):
     user = {"name": "user", "user": {"token": token}}
-    cluster = {"name": "real", "cluster": {"server": url, "certificate-authority-data": pki.inline(ca)}}
+    cluster = {"name": "real", "cluster": {"server": url, "certificate-authority-data": inline(ca)}}
     context = {"name": "real", "context": {"cluster": "real", "user": "user"}}
     with open(path, "w") as f:
         json.dump({"apiVersion": "v1", "kind": "Config", "clusters": [cluster], "users": [user], "contexts": [context],
@@ -53,7 +54,8 @@ class Etcd:
         self.process = subprocess.Popen(
             [os.path.join(BUILT, "tree/usr/bin/etcd"), "--data-dir", os.path.join(directory, "etcd"), "--unsafe-no-fsync",
              "--listen-client-urls", self.url, "--advertise-client-urls", self.url, "--listen-peer-urls", peer,
-             "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer],
+             "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer,
+             "--experimental-watch-progress-notify-interval", "1s"],  # kubeadm: 5s
             stdout=self.log, stderr=self.log)
 
     def ask(self, path, body):
@@ -93,15 +95,17 @@ class View:
 
 class RealServer(harness.Server):
     count = 0
+    made = []  # since a case cleared it
 
-    def __init__(self, *args, name="", recorded=True, port=0, pki_of=None, agent=ACCOUNT + "@worker-1",
-                 manifests=MANIFESTS):
+    def __init__(self, *args, name="", pki="", recorded=True, port=0, agent=ACCOUNT + "@worker-1", manifests=MANIFESTS,
+                 etcd=None):
         RealServer.count += 1
-        self.dir = pki_of or os.path.join(TMP, "real-%d" % RealServer.count)
+        RealServer.made.append(self)
+        self.dir = os.path.join(TMP, "real-%d" % RealServer.count)
         os.makedirs(self.dir, exist_ok=True)
-        pki.authority(self.dir)
-        self.key, self.crt = pki.server(self.dir, [LOCAL, "localhost"])
-        self.host, self.port, self.args = LOCAL, port or free_port(), list(args)
+        authority(self.dir)
+        self.key, self.crt = certificate(self.dir, [LOCAL, "localhost"])
+        self.host, self.port, self.args = LOCAL, port or free_port(), [a for a in args if not self.of_standin(a)]
         self.url = "https://%s:%d" % (LOCAL, self.port)
         self.tls = harness.ssl.create_default_context(cafile=os.path.join(self.dir, "ca.crt"))
         with open(os.path.join(self.dir, "audit.json"), "w") as f:
@@ -109,7 +113,8 @@ class RealServer(harness.Server):
         for file, token in (("kubeconfig", agent), ("admin.conf", TOKEN)):
             kubeconfig(os.path.join(self.dir, file), self.url, token, os.path.join(self.dir, "ca.crt"))
         self.errors = open(os.path.join(self.dir, "server.log"), "a+")
-        self.process, self.etcd = None, Etcd(self.dir)
+        self.process, self.before = None, 0
+        self.etcd = etcd or Etcd(self.dir)
         running.append(self)
         self.start()
         for manifest in manifests:
@@ -117,6 +122,12 @@ class RealServer(harness.Server):
         self.established(manifests)
         for which in RECORDED if recorded else []:
             self.load(recordings.load(which))
+        self.before = len(self.log())
+
+    @staticmethod
+    def of_standin(argument):
+        """Bookmarks come once a minute, and that is no option."""
+        return argument == "--bookmark-seconds" or argument.isdigit()
 
     def start(self, *args):
         self.process = subprocess.Popen(
@@ -173,13 +184,15 @@ class RealServer(harness.Server):
         if status == 404 and method == "POST" and answer.get("details", {}).get("kind") == "namespaces":
             super().request("POST", "/api/v1/namespaces", {"metadata": {"name": space}})
             status, answer = super().request(method, path, body, kind)
+        elif status == 409 and path == "/api/v1/namespaces":
+            return super().request("PATCH", path + "/" + body["metadata"]["name"], body, "application/merge-patch+json")
         return status, answer
 
     def dump(self):
         return dump.lines(View(self), [])
 
     def log(self):
-        """The requests that came, of the audit log, in the stand-in's words; `code` once there was an answer."""
+        """The requests since the set-up, of the audit log, in the stand-in's words; `status` once there was an answer."""
         entries = {}
         with open(os.path.join(self.dir, "audit.log")) as f:
             events = [json.loads(line) for line in f.read().split("\n")[:-1]]
@@ -187,14 +200,26 @@ class RealServer(harness.Server):
             path, _, query = e["requestURI"].partition("?")
             entry = entries.setdefault(e["auditID"], {
                 "path": path, "query": dict(urllib.parse.parse_qsl(query)), "agent": e.get("userAgent", "").partition("/")[0],
-                "method": VERBS.get(e["verb"], "GET"), "user": e["user"].get("username"), "code": None})
-            entry["code"] = e.get("responseStatus", {}).get("code", entry["code"])
+                "method": VERBS.get(e["verb"], "GET"), "user": e["user"].get("username"), "status": None})
+            entry["status"] = e.get("responseStatus", {}).get("code", entry["status"])
             entry["ended"] = e["stage"] == "ResponseComplete"
-        return list(entries.values())
+        return list(entries.values())[self.before:]
 
     def refused(self, agent="monokube"):
         """The requests of the agent that RBAC or a policy refused."""
-        return [e for e in self.log() if e["agent"] == agent and e["code"] == 403]
+        return [e for e in self.log() if e["agent"] == agent and e["status"] == 403]
+
+    @contextlib.contextmanager
+    def held(self, user):
+        """Of this user, one request is in flight: its body does not come."""
+        connection = http.client.HTTPSConnection(self.host, self.port, context=self.tls, timeout=harness.WAIT_S * 3)
+        connection.putrequest("POST", "/api/v1/namespaces/default/events")
+        for header in (("Authorization", "Bearer " + user), ("Content-Type", "application/json"), ("Content-Length", "10")):
+            connection.putheader(*header)
+        connection.endheaders()
+        wait("the request", lambda: [e for e in self.log() if e["method"] == "POST" and e["user"] == user and not e["status"]])
+        yield
+        connection.close()
 
     def down(self, number=signal.SIGKILL):
         self.process.send_signal(number)
