@@ -11,19 +11,17 @@ from real import ACCOUNT, RealServer  # noqa: E402
 import t_client  # noqa: E402
 import t_policies  # noqa: E402
 import t_server  # noqa: E402
-from harness import TOKEN, Follow, Wrong, expect, run, wait  # noqa: E402
+from harness import TOKEN, Follow, expect, run, wait  # noqa: E402
 from objects import SERVICES, add_service, add_slice, streams, watches  # noqa: E402
 from t_client import only_changed  # noqa: E402
 
 for module in (t_client, t_policies, t_server):
     module.Server = RealServer
 FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1/"
-RESOURCES = {"services": SERVICES, "nodes": "/api/v1/nodes", "endpointslices": "/apis/discovery.k8s.io/v1/endpointslices",
-             "servicecidrs": "/apis/networking.k8s.io/v1/servicecidrs"}
 
 
 def streaming_list():
-    """streaming lists, all watches on one connection, with the ClusterRole's rights; changes are followed, nothing is read again"""
+    """streaming lists with the ClusterRole's rights; changes are followed, and nothing is read again"""
     server = RealServer()
     client = Follow(server).listed()
     client.converged()
@@ -230,7 +228,7 @@ def starts_with_it():
 
 
 def compressed():
-    """a server that compresses lists in pages"""
+    """400 Services more: the server compresses its pages"""
     server = RealServer("--feature-gates=WatchList=false")
     for number in range(400):
         add_service(server, "many-%d" % number)
