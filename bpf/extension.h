@@ -42,6 +42,7 @@ static __always_inline int is_later(const struct headers *headers)
 static __always_inline int step_header(struct __sk_buff *skb, struct headers *headers)
 {
 	__u32 off = headers->l4_off;
+	const __u64 any = skb->hash;
 	const __u8 *byte;
 	__u32 bytes;
 
@@ -61,8 +62,12 @@ static __always_inline int step_header(struct __sk_buff *skb, struct headers *he
 		headers->fragment_off = off;
 		headers->fragment = *(__be16 *)(byte + 2);
 	}
-	headers->proto = forgotten(byte[0], off);
-	headers->l4_off = forgotten(off + bytes, off) & (MK_HEADERS_END - 1);
+	/* the verifier walks what follows once, not once for each kind of header and each round */
+	headers->proto = byte[0];
+	headers->has_ah = forgotten(headers->has_ah, any);
+	headers->fragment = forgotten(headers->fragment, any);
+	headers->fragment_off = forgotten(headers->fragment_off, any) & (MK_HEADERS_END - 1);
+	headers->l4_off = forgotten(off + bytes, any) & (MK_HEADERS_END - 1);
 	return off + bytes < MK_EXTENSION_HEADERS_END ? MK_GO_ON : MK_DROP_EXTENSION_HEADER;
 }
 
