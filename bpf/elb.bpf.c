@@ -207,6 +207,17 @@ int elb(struct __sk_buff *skb)
 	return route_next(skb, &ctx, &pkt);
 }
 
+/* The host reports that no process listens: the error must come from the Service. An error that
+ * this node relays stays as it is (direct_return.h). */
+static __always_inline int error_leaves(struct __sk_buff *skb, struct packet *pkt)
+{
+	__u8 flags = 0;
+
+	if (!node_of_error(skb, pkt) && icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &flags))
+		return drop(skb, MK_HOOK_UPLINK_EGRESS, MK_DROP_REWRITE_FAILED, &pkt->tuple);
+	return TC_ACT_UNSPEC;
+}
+
 SEC("tc")
 int elb_uplink_egress(struct __sk_buff *skb)
 {
@@ -229,12 +240,8 @@ int elb_uplink_egress(struct __sk_buff *skb)
 		return fragment_next(skb, &ctx, &pkt, ret);
 	if (ret != MK_GO_ON || is_of_link(&pkt))
 		return TC_ACT_UNSPEC;
-	/* the host reports that no process listens: the error must come from the Service */
 	if (pkt.l4 == MK_L4_ICMP_ERROR)
-		return icmp_error_translate(skb, SERVICE_SESSIONS, &pkt, &flags)
-			       ? drop(skb, MK_HOOK_UPLINK_EGRESS, MK_DROP_REWRITE_FAILED,
-				      &pkt.tuple)
-			       : TC_ACT_UNSPEC;
+		return error_leaves(skb, &pkt);
 	if (!session_find(skb, SERVICE_SESSIONS, &pkt, &hit) || hit.flags & MK_SESSION_FORWARD)
 		return TC_ACT_UNSPEC;
 	ret = session_follow(skb, &pkt, &hit, &flags);

@@ -4,6 +4,7 @@
 #include <net/if.h>
 
 #include <arpa/inet.h>
+#include <linux/icmp.h>
 #include <linux/if_packet.h>
 #include <netinet/ether.h>
 #include <string.h>
@@ -135,6 +136,25 @@ static bool gets_shown(int fd, struct frame *frame)
 	}
 	return false;
 }
+
+/* A host that has endpoints itself looks at what leaves. A relayed error about an answer stays as
+ * it is: node2 has the session to which it belongs. */
+START_TEST(test_error_leaves)
+{
+	static const char *const errors[TAKEN_ROWS] = {
+		"icmp 198.51.100.1 > 192.168.99.11",
+		"icmp 198.51.100.1 > 192.168.99.11",
+		"icmp 198.51.100.1 > 192.168.99.11",
+		"icmp 198.51.100.1 > 198.51.100.9",
+	};
+	struct frame error;
+
+	fixture_runtime(&(struct mk_runtime){ .host_backends = 1 });
+	take(&taken[_i]);
+	error = error_about(taken[_i].answer, errors[_i], NULL, ICMP_FRAG_NEEDED);
+	send_error("relayed", MK_HOOK_UPLINK_EGRESS, error, TO_HOST, taken[_i].answer);
+}
+END_TEST
 
 /* Node2's probe gets an answer, and a copy of it by the link. Both say whether node2's frames come. */
 static void probed(const char *name, bool sees_asker)
@@ -271,6 +291,7 @@ BPF_SUITE("relayed")
 	tcase_add_test(tcase, test_source_mac);
 	tcase_add_test(tcase, test_shows);
 	tcase_add_test(tcase, test_shows_itself);
+	tcase_add_loop_test(tcase, test_error_leaves, 0, TAKEN_ROWS);
 	tcase_add_test(tcase, test_long);
 	tcase_add_test(tcase, test_fragments);
 	tcase_add_loop_test(tcase, test_strangers, 0, ROWS(strangers));
