@@ -226,7 +226,7 @@ static __always_inline int note_shown(struct __sk_buff *skb, const struct packet
 }
 
 /* Take a frame with a VTEP MAC address, that of @node, which comes by an uplink. It continues as if
- * by the overlay: the same sessions, policies and answers. */
+ * by the overlay: the same sessions, policies and answers. None is for this node's own address. */
 static __always_inline int relay_take(struct __sk_buff *skb, const struct packet *pkt,
 				      struct mk_link_node *node)
 {
@@ -237,7 +237,8 @@ static __always_inline int relay_take(struct __sk_buff *skb, const struct packet
 		return drop(skb, MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED, &pkt->tuple);
 	if (is_shown(pkt, eth->h_source))
 		return note_shown(skb, pkt, node);
-	if (is_pod_range(&pkt->tuple.saddr) || is_vtep_range(&pkt->tuple.saddr))
+	if (is_pod_range(&pkt->tuple.saddr) || is_vtep_range(&pkt->tuple.saddr) ||
+	    is_addr(&pkt->tuple.daddr, mk_node_addr()))
 		return drop(skb, MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED, &pkt->tuple);
 	bpf_tail_call(skb, &chain, MK_PROG_OVERLAY);
 	return drop(skb, MK_HOOK_UPLINK, MK_DROP_CHAIN_BROKEN, &pkt->tuple);

@@ -235,10 +235,10 @@ END_TEST
 /* A client's packet that comes back by the node that it was sent to must not go round. */
 START_TEST(test_no_round)
 {
-	to_node2("the first", MK_HOOK_UPLINK, taken[1].request, NULL, taken[1].request);
-	from_node(between.mac2, "back", taken[1].request, NULL, DROPPED, NULL);
+	to_node2("the first", MK_HOOK_UPLINK, taken[3].request, NULL, taken[3].request);
+	from_node(between.mac2, "back", taken[3].request, NULL, DROPPED, NULL);
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_OVERLAY, MK_DROP_OVERLAY_STRAY), 1);
-	from_node(between.mac3, "by another node", taken[1].request, NULL, between.where, NULL);
+	from_node(between.mac3, "by another node", taken[3].request, NULL, between.where, NULL);
 }
 END_TEST
 

@@ -235,6 +235,8 @@ static const struct {
 	  MK_DROP_DIRECT_FORGED },
 	{ "of an overlay address", "tcp 10.18.0.2:5000 > 198.51.100.9:81", NODE2, OWN, DROPPED,
 	  MK_DROP_DIRECT_FORGED },
+	{ "this node's own address", "udp 203.0.113.9:5000 > 192.168.99.11:4789", NODE2, OWN,
+	  DROPPED, MK_DROP_DIRECT_FORGED },
 	{ "a device's MAC address", "tcp 203.0.113.9:5000 > 192.168.99.12:30081", LINK2, OWN,
 	  TO_HOST, 0 },
 	{ ".. and an answer", "tcp 192.168.99.11:30080 > 203.0.113.9:5000", LINK2, OWN, DROPPED,
