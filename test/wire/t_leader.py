@@ -296,6 +296,31 @@ def two_agents():
     expect("addresses", addresses(server), ["240.0.3.9"])
 
 
+def left_behind():
+    """the last ServiceExport goes while no agent leads: one that runs, or starts later, removes what is left, and leads no more"""
+    server = Server()
+    add_web(server, "10.244.1.5")
+    add_namespace(server, "foreign")
+    server.done("POST", MCS.replace("shop", "foreign") + "serviceimports", {
+        "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": {"name": "other"},
+        "spec": {"type": "ClusterSetIP", "ports": [{"port": 80}]}})
+    for is_late in (True, False):
+        add_export(server, "front")
+        first = leads(start(server))
+        second = None if is_late else start(server, "worker-2")
+        wait("slices", lambda: addresses(server) == ["10.244.1.5"], MANY_S)
+        first.stop()
+        server.done("DELETE", MCS + "serviceexports/front")
+        second = second or start(server, "worker-2")
+        has("no import", server, MCS + "serviceimports", [])
+        wait("no slices", lambda: addresses(server) == [], MANY_S)
+        for what in ("services", "nodes", "clusters"):
+            has("no " + what, server, PUBLISHED % ("monokube-published", what), [])
+        wait("a released Lease", lambda: server.done("GET", LEASE)["spec"]["holderIdentity"] == "", MANY_S)
+        second.stop()
+    expect("another one's import", names(server, MCS.replace("shop", "foreign") + "serviceimports"), ["other"])
+
+
 def cannot_renew():
     """a leader that cannot renew stops to write before another can lead; later it leads again"""
     server = Server()
@@ -618,5 +643,5 @@ def pool_is_exhausted():
 
 
 if __name__ == "__main__":
-    sys.exit(run([hub_relays, branch_is_introduced, introduced_is_taken_over, views, what_is_taken, view_is_kept, pool_is_exhausted, nothing_to_lead, publishes, pods_of_peers, imports, cluster_vanishes, restored, two_agents, cannot_renew, refusals, no_rights_to_lead,
+    sys.exit(run([hub_relays, branch_is_introduced, introduced_is_taken_over, views, what_is_taken, view_is_kept, pool_is_exhausted, nothing_to_lead, publishes, pods_of_peers, imports, cluster_vanishes, restored, two_agents, left_behind, cannot_renew, refusals, no_rights_to_lead,
                   without_apply, half_lists, older_version]))

@@ -70,9 +70,18 @@ static bool has_rest(const struct mk_leader *leader)
 	return count + mk_copies_count(leader->term->copies) > 0;
 }
 
+/* The last ClusterPeer or ServiceExport may go while no agent leads. The ServiceImports, which all
+ * agents follow, show then that something is left. */
+static bool is_left_behind(const struct mk_leader *leader)
+{
+	return leader->config->cluster_name[0] && !leader->is_stopping &&
+	       mk_model_managed_import_count(leader->model) > 0;
+}
+
 static void choose(struct mk_leader *leader)
 {
-	mk_lead_want(leader->lead, leader_has_work(leader) || has_rest(leader));
+	mk_lead_want(leader->lead,
+		     leader_has_work(leader) || is_left_behind(leader) || has_rest(leader));
 }
 
 /* ---- a term ---------------------------------------------------------------------------------- */
@@ -254,6 +263,12 @@ void mk_leader_peers_changed(struct mk_leader *leader)
 		leader->term->peers_due = leader->term->cluster_due = leader->term->sweep_due =
 			leader->term->views_due = true;
 	leader_schedule(leader);
+}
+
+void mk_leader_services_changed(struct mk_leader *leader)
+{
+	if (leader && leader->config->cluster_name[0] && !leader->term)
+		leader_schedule(leader);
 }
 
 void mk_leader_rows_changed(struct mk_leader *leader)
