@@ -5,7 +5,9 @@
 // RBAC, ValidatingAdmissionPolicies, priority and fairness. Values of core types are neither
 // validated nor completed, since that is code of k8s.io/kubernetes.
 //
-// A bearer token is the name of its user, or NAME@NODE for an agent on a node. $ADMIN may do all.
+// A bearer token is the name of its user, or NAME@NODE for an agent on a node. NAME@NODE@SECRET is
+// valid while that Secret of kube-system exists, as a token bound to it. $ADMIN may do all, and so
+// may system:masters of a client certificate of $CLIENT_CA.
 package main
 
 import (
@@ -25,10 +27,13 @@ import (
 	policy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/user"
 	discovery "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	namer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	serveroptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/dynamic"
@@ -40,16 +45,40 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-func authenticate(_ context.Context, token string) (*authenticator.Response, bool, error) {
-	name, node, bound := strings.Cut(token, "@")
+// tokens reads the Secrets that tokens are bound to.
+type tokens struct{ client kubernetes.Interface }
+
+func (t tokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	name, node, isBound := strings.Cut(token, "@")
+	node, secret, hasSecret := strings.Cut(node, "@")
+	if hasSecret {
+		if _, err := t.client.CoreV1().Secrets("kube-system").Get(ctx, secret, metav1.GetOptions{}); err != nil {
+			return nil, false, err
+		}
+	}
 	who := &user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}
 	if name == os.Getenv("ADMIN") {
 		who.Groups = append(who.Groups, user.SystemPrivilegedGroup)
 	}
-	if bound {
+	if isBound {
 		who.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
 	}
 	return &authenticator.Response{User: who}, true, nil
+}
+
+func authentication(config *server.RecommendedConfig, client kubernetes.Interface) error {
+	config.Authentication.Authenticator = bearertoken.New(tokens{client})
+	file := os.Getenv("CLIENT_CA")
+	if file == "" {
+		return nil
+	}
+	authority, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", file)
+	if err != nil {
+		return err
+	}
+	certificates := x509.NewDynamic(authority.VerifyOptions, x509.CommonNameUserConversion)
+	config.Authentication.Authenticator = union.New(certificates, config.Authentication.Authenticator)
+	return config.Authentication.ApplyClientCert(authority, config.SecureServing)
 }
 
 func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
@@ -60,7 +89,7 @@ func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 	return all
 }
 
-// admission sets the chain: namespaces have to exist, and ValidatingAdmissionPolicies hold. Their
+// admission sets the authentication and the chain: namespaces have to exist, and ValidatingAdmissionPolicies hold. Their
 // plugins, RBAC, and priority and fairness read this server's own objects.
 func admission(o *serveroptions.RecommendedOptions, config *server.RecommendedConfig) error {
 	client, err := kubernetes.NewForConfig(config.LoopbackClientConfig)
@@ -69,6 +98,9 @@ func admission(o *serveroptions.RecommendedOptions, config *server.RecommendedCo
 	}
 	dynamicClient, err := dynamic.NewForConfig(config.LoopbackClientConfig)
 	if err != nil {
+		return err
+	}
+	if err := authentication(config, client); err != nil {
 		return err
 	}
 	config.ClientConfig = config.LoopbackClientConfig
@@ -95,7 +127,6 @@ func configure(o *options.CustomResourceDefinitionsServerOptions) (*apiserver.Co
 		return nil, err
 	}
 	recommended.Admission = chain
-	config.Authentication.Authenticator = bearertoken.New(authenticator.TokenFunc(authenticate))
 	if err := admission(recommended, config); err != nil {
 		return nil, err
 	}

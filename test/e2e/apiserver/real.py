@@ -24,6 +24,7 @@ BUILT = os.path.join(ROOT, "build/apiserver")
 ACCOUNT = "system:serviceaccount:kube-system:monokube"
 RECORDED = ["list-nodes", "list-services", "list-endpointslices", "list-servicecidrs"]
 MANIFESTS = ["monokube.yaml", "chains.yaml", "multicluster.yaml", "mcs.yaml"]
+KUBECTL = os.path.join(BUILT, "tree/usr/bin/kubectl")
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
 LOCAL = "127.0.0.1"
 VERBS = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
@@ -46,8 +47,8 @@ def kubeconfig(path, url, token, ca):
 
 class Etcd:
     """The store of a server. It keeps 5 minutes of history, until compact()."""
-    def __init__(self, directory):
-        self.port = free_port()
+    def __init__(self, directory, port=0):
+        self.port = port or free_port()
         self.url = "http://%s:%d" % (LOCAL, self.port)
         peer = "http://%s:%d" % (LOCAL, free_port())
         self.log = open(os.path.join(directory, "etcd.log"), "w")
@@ -74,6 +75,15 @@ class Etcd:
         self.process.kill()
         self.process.wait()
         self.log.close()
+
+
+def command(directory, address, port, etcd, certificate_and_key):
+    """The server's; its logs and the policy of its audit log are in @directory."""
+    with open(os.path.join(directory, "audit.json"), "w") as f:
+        json.dump(AUDIT, f)
+    return [os.path.join(BUILT, "apiserver"), "--etcd-servers", etcd.url, "--etcd-prefix", "/registry", "--bind-address", address,
+            "--secure-port", str(port), "--tls-cert-file", certificate_and_key[0], "--tls-private-key-file", certificate_and_key[1],
+            "--audit-log-path", os.path.join(directory, "audit.log"), "--audit-policy-file", os.path.join(directory, "audit.json")]
 
 
 class Objects:
@@ -108,8 +118,6 @@ class RealServer(harness.Server):
         self.host, self.port, self.args = LOCAL, port or free_port(), [a for a in args if not self.of_standin(a)]
         self.url = "https://%s:%d" % (LOCAL, self.port)
         self.tls = harness.ssl.create_default_context(cafile=os.path.join(self.dir, "ca.crt"))
-        with open(os.path.join(self.dir, "audit.json"), "w") as f:
-            json.dump(AUDIT, f)
         for file, token in (("kubeconfig", agent), ("admin.conf", TOKEN)):
             kubeconfig(os.path.join(self.dir, file), self.url, token, os.path.join(self.dir, "ca.crt"))
         self.errors = open(os.path.join(self.dir, "server.log"), "a+")
@@ -131,10 +139,7 @@ class RealServer(harness.Server):
 
     def start(self, *args):
         self.process = subprocess.Popen(
-            [os.path.join(BUILT, "apiserver"), "--etcd-servers", self.etcd.url, "--etcd-prefix", "/registry",
-             "--bind-address", LOCAL, "--secure-port", str(self.port), "--tls-cert-file", self.crt,
-             "--tls-private-key-file", self.key, "--audit-log-path", os.path.join(self.dir, "audit.log"),
-             "--audit-policy-file", os.path.join(self.dir, "audit.json"), *self.args, *args],
+            [*command(self.dir, LOCAL, self.port, self.etcd, (self.crt, self.key)), *self.args, *args],
             stdout=self.errors, stderr=self.errors, env=dict(os.environ, ADMIN=TOKEN))
         wait("the API server's start", self.is_ready, START_S)
         for space in ("default", "kube-system"):
@@ -170,7 +175,7 @@ class RealServer(harness.Server):
     def kubectl(self, *args, stdin=None, user=None):
         """Run kubectl; an error is Wrong, with its text."""
         more = ["--as", user] if user else []
-        done = subprocess.run([os.path.join(BUILT, "tree/usr/bin/kubectl"), "--kubeconfig", os.path.join(self.dir, "admin.conf"),
+        done = subprocess.run([KUBECTL, "--kubeconfig", os.path.join(self.dir, "admin.conf"),
                                "--cache-dir", os.path.join(self.dir, "cache"), *more, *args],
                               capture_output=True, text=True, timeout=60, check=False, input=stdin)
         if done.returncode:

@@ -4,7 +4,7 @@
 # network namespace on the underlay. api/ has its certificates, the kubeconfig, its log and, from
 # each stop, its contents: one JSON list per resource.
 
-API_SERVER=$LAB_LIB/../../wire/apiserver
+API_SERVER=${MK_LAB_API_SERVER:-$LAB_LIB/../../wire/apiserver}
 
 has_api() { [[ -d $LAB_DIR/api ]]; }
 need_api() { has_api || die "lab '$LAB' has no API server; \`lab up N --api\` makes one that has"; }

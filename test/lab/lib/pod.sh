@@ -70,7 +70,7 @@ lab_pod()
 	mapfile -t options <<<"$options"
 	list=$(cni_conflist "$node")
 	id=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-	uid=$(cat /proc/sys/kernel/random/uuid)
+	uid=${MK_POD_UID:-$(cat /proc/sys/kernel/random/uuid)}
 	pod=${options[2]}/$name/$uid
 	pod_bind "$name" "$node" "$uid" "${options[0]}"
 	netns=$(netns_of "$name")
