@@ -18,7 +18,7 @@ icmp_error_session(struct __sk_buff *skb, struct session_tables tables, const st
 
 	if (packet_inner(skb, pkt, &room->inner))
 		return NULL;
-	tuple_reverse(key, &room->inner.tuple);
+	key_reverse(key, &room->inner.tuple);
 	session = bpf_map_lookup_elem(tables.established, key);
 	return session ?: bpf_map_lookup_elem(tables.young, key);
 }

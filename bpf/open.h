@@ -18,7 +18,7 @@ static __always_inline int session_reverse_taken(struct session_tables tables,
 {
 	struct mk_tuple key;
 
-	tuple_reverse(&key, to);
+	key_reverse(&key, to);
 	return bpf_map_lookup_elem(tables.established, &key) ||
 	       bpf_map_lookup_elem(tables.young, &key);
 }
@@ -69,7 +69,7 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	struct mk_tuple key;
 
 	session->flags = request->reverse_flags;
-	tuple_reverse(&key, &request->to);
+	key_reverse(&key, &request->to);
 	tuple_reverse(&session->to, &pkt->tuple);
 	session->to.path = request->to.path;
 	if (holder)
@@ -104,7 +104,7 @@ static __always_inline void session_forget(struct session_tables tables, const s
 	struct mk_session *session, *peer;
 	struct mk_tuple key, peer_key;
 
-	tuple_reverse(&key, to);
+	key_reverse(&key, to);
 	session = bpf_map_lookup_elem(tables.established, &key);
 	if (session) {
 		peer = session_peer(tables, session);
@@ -155,7 +155,7 @@ static __always_inline __u32 nat_port_of_client(const struct nat_ports *ports,
 {
 	__u32 other = (at ^ hash_finish(addr_hash(client) ^ (at & ~1U) * 0x9e3779b1)) & 1;
 	/* no branch: the verifier would follow it for each port */
-	__s64 beyond = (__s64)at - ports->shared;
+	__s64 beyond = forgotten((__s64)at - ports->shared, at);
 
 	return at ^ (other & (__u32)(beyond >> 63));
 }
@@ -207,24 +207,25 @@ static __always_inline int session_take_port(struct session_tables tables, const
 					     struct mk_session *session)
 {
 	struct nat_ports ports = nat_ports_of(request);
-	struct port_holder holder = { .rank_below = MK_RANK_KEEPS };
-	__u32 at = tuple_hash(&pkt->tuple), port, lowest = 0;
+	__u32 at = tuple_hash(&pkt->tuple), port, lowest = forgotten(0, at);
+	struct port_holder holder = { .rank_below = forgotten(MK_RANK_KEEPS, at) };
+	__u64 best;
 
 	ports.min = forgotten(ports.min, at);
 	ports.count = forgotten(ports.count, at);
 	ports.shared = forgotten(ports.shared, at);
 	for (int i = 0; i < MK_NAT_PROBES_ALL; i++) {
 		holder.thorough = i >= MK_NAT_PROBES_FREE;
-		if (holder.rank_below != MK_RANK_KEEPS &&
-		    (i >= MK_NAT_PROBES ||
-		     (holder.thorough && holder.rank_below < MK_RANK_HALF_OPEN)))
+		best = forgotten(holder.rank_below, at);
+		if (best != MK_RANK_KEEPS &&
+		    (i >= MK_NAT_PROBES || (holder.thorough && best < MK_RANK_HALF_OPEN)))
 			break;
 		port = nat_port(&ports, pkt, at,
 				i < MK_NAT_PROBES ? ports.count : ports.shared | 1);
 		session_set_port(pkt, request, port);
 		if (session_put_reverse(tables, pkt, request, session, &holder) == 0)
 			return 0;
-		if (holder.rank < holder.rank_below) {
+		if (forgotten(holder.rank, at) < forgotten(holder.rank_below, at)) {
 			holder.rank_below = forgotten(holder.rank, at);
 			lowest = port;
 		}
@@ -302,7 +303,7 @@ static __always_inline int session_open(struct session_tables tables, const stru
 		return MK_DROP_NAT_PORTS_EXHAUSTED;
 	session->flags = request->forward_flags;
 	session->to = request->to;
-	tuple_reverse(&reverse, &request->to);
+	key_reverse(&reverse, &request->to);
 	/* looked up again, so that the verifier does not track it through the code above */
 	quota = quota_of_this_cpu();
 	if (quota && request->has_quota) {

@@ -189,6 +189,19 @@ static __always_inline void tuple_reverse(struct mk_tuple *out, const struct mk_
 	out->path = 0;
 }
 
+/* As tuple_reverse(), for a key on the stack. Its words are stored as a whole first: after stores of
+ * parts the verifier keeps apart what the stack had before, and walks the code that follows once
+ * for each. */
+static __always_inline void key_reverse(struct mk_tuple *key, const struct mk_tuple *in)
+{
+	volatile __u64 *words = (void *)key;
+
+	if (MK_FAMILY == 4)
+		words[0] = 0;
+	words[sizeof(*key) / sizeof(*words) - 1] = 0;
+	tuple_reverse(key, in);
+}
+
 /* Is @pkt a message that concerns one link only? */
 static __always_inline int is_of_link(const struct packet *pkt)
 {

@@ -28,7 +28,7 @@ struct session_tables {
 
 static __always_inline void session_peer_key(struct mk_tuple *key, const struct mk_session *session)
 {
-	tuple_reverse(key, &session->to);
+	key_reverse(key, &session->to);
 }
 
 static __always_inline struct mk_session *session_peer(struct session_tables tables,
