@@ -41,6 +41,7 @@ struct policy_flow {
 	__u8 afresh; /* keep no replica of its path */
 	__u8 look; /* sfc_open's further looks for usable replicas */
 	__u8 resume; /* the position at which the packet goes on */
+	__u8 forward; /* the packet goes from the client to the server */
 	__u16 chain[MK_POLICY_DIRECTIONS]; /* key in map sfc_chains; 0: no chain takes the flow */
 	/* By enum mk_policy_direction; set 0: not asked. @audited: what audited policies would
 	 * decide; set 0: they do not forbid it. */

@@ -49,6 +49,7 @@ static __always_inline int rewrite_sctp(struct __sk_buff *skb, const struct pack
 	bytes = sctp_bytes(skb, pkt);
 	if (!bytes)
 		return MK_DROP_PROTOCOL;
+	bytes = forgotten(bytes, header.ports);
 	if (header.checksum_le)
 		header.checksum_le ^=
 			sctp_le32(crc32c_change(sctp_le32(header.ports ^ ports.both), bytes));

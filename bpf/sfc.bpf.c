@@ -34,9 +34,10 @@ static __always_inline int choose_again(struct __sk_buff *skb, struct chain_ctx 
 
 /* Set the ends of the flow. An ICMP error is from anybody: its flow is that of the packet it
  * quotes. Returns 0, or -1 if the error quotes too little. */
-static __always_inline int read_ends(struct __sk_buff *skb, const struct packet *pkt, int forward,
+static __always_inline int read_ends(struct __sk_buff *skb, const struct packet *pkt,
 				     struct scratch *room)
 {
+	int forward = is_forward(room);
 	struct mk_addr sender = pkt->tuple.saddr;
 
 	if (pkt->l4 == MK_L4_ICMP_ERROR) {
@@ -58,9 +59,11 @@ int sfc(struct __sk_buff *skb)
 	struct chain_ctx ctx;
 	struct packet pkt;
 	struct entry entry;
-	int ret = chain_packet(skb, &ctx, &pkt), forward = ctx.reverse_flags & MK_SESSION_FORWARD;
+	int ret = chain_packet(skb, &ctx, &pkt);
 
-	if (ret != MK_GO_ON || !room || read_ends(skb, &pkt, forward, room))
+	if (room)
+		room->flow.forward = !!(ctx.reverse_flags & MK_SESSION_FORWARD);
+	if (ret != MK_GO_ON || !room || read_ends(skb, &pkt, room))
 		return drop(skb, ctx.hook, MK_DROP_TRUNCATED, &pkt.tuple);
 	id = room->request.to.path;
 	if (id)
@@ -69,16 +72,16 @@ int sfc(struct __sk_buff *skb)
 		return choose_again(skb, &ctx, &pkt);
 	if (ctx.opens == CHAIN_RESUMES)
 		position = room->flow.resume;
-	position = next_position(room, path, position, forward);
-	if (forward || position == MK_SFC_NO_POSITION) {
+	position = next_position(room, path, position);
+	if (is_forward(room) || position == MK_SFC_NO_POSITION) {
 		ret = translate(skb, &ctx, &pkt, room);
 		if (ret != MK_GO_ON)
 			return drop(skb, ctx.hook, ret, &pkt.tuple);
 		forget_packet(&pkt, &ctx, room->flow.port);
 	}
-	if (position == MK_SFC_NO_POSITION)
+	if (resume_position(room) == MK_SFC_NO_POSITION)
 		return leave_chain(skb, &ctx, &pkt);
-	if (entry_find(&entry, path, position, forward, &room->flow))
+	if (entry_find(&entry, path, room))
 		return drop(skb, ctx.hook, MK_DROP_SFC_UNAVAILABLE, &pkt.tuple);
 	return enter_function(skb, &ctx, &pkt, &entry);
 }

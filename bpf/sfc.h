@@ -144,10 +144,23 @@ static __always_inline int may_look_again(const struct scratch *room)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
+/* Does the packet go from the client to the server? Read from @room each time: the verifier would
+ * walk the rest once for each direction that it has seen. */
+static __always_inline int is_forward(const struct scratch *room)
+{
+	return *(const volatile __u8 *)&room->flow.forward;
+}
+
+/* The position at which the packet goes on, read from @room as above. */
+static __always_inline __u32 resume_position(const struct scratch *room)
+{
+	return *(const volatile __u8 *)&room->flow.resume;
+}
+
+/* @forward: 1 or 0. Without a branch, which the verifier would follow at each position. */
 static __always_inline __u32 place_at(__u32 position, int forward)
 {
-	return (forward ? position : MK_SFC_PATH_FUNCTIONS - 1 - position) &
-	       (MK_SFC_PATH_FUNCTIONS - 1);
+	return (position ^ (__u32)(forward - 1)) & (MK_SFC_PATH_FUNCTIONS - 1);
 }
 
 /* Does the place belong to the chain of the client? */
@@ -159,23 +172,25 @@ static __always_inline int is_egress_place(__u32 place)
 /* Find the first position from @position on that has a replica, or MK_SFC_NO_POSITION. It passes
  * through @room, or the verifier would walk the rest for each position. */
 static __always_inline __u32 next_position(struct scratch *room, const struct mk_sfc_path *path,
-					   __u32 position, int forward)
+					   __u32 position)
 {
 	volatile __u8 *found = &room->flow.resume;
+	int forward = is_forward(room);
 
 	*found = MK_SFC_NO_POSITION;
-	for (__u32 i = 0; i < MK_SFC_PATH_FUNCTIONS; i++)
-		if (i >= position && path->replica[place_at(i, forward)]) {
-			*found = i;
+	for (; position < MK_SFC_PATH_FUNCTIONS; position++)
+		if (path->replica[place_at(position, forward)]) {
+			*found = position;
 			break;
 		}
 	return *found;
 }
 
-/* The side by which a packet enters the function at @place. The chained pod is at `inside`. */
-static __always_inline enum mk_sfc_side entry_side(__u32 place, int forward)
+/* The side by which a packet enters the function at @position. The chained pod is at `inside`: the
+ * packet leaves one pod in the first half of the positions, and comes to another in the second. */
+static __always_inline enum mk_sfc_side entry_side(__u32 position)
 {
-	return is_egress_place(place) == !!forward ? MK_SFC_INSIDE : MK_SFC_OUTSIDE;
+	return position < MK_SFC_FUNCTIONS ? MK_SFC_INSIDE : MK_SFC_OUTSIDE;
 }
 
 static __always_inline void count_sent(const struct __sk_buff *skb, const struct packet *pkt,
@@ -289,15 +304,17 @@ struct entry {
 	const struct mk_addr *pod_addr; /* of the pod whose chain it is */
 };
 
-/* Find the place at @position of @path. Returns 0, or -1 if its replica is not usable. */
+/* Find the place of @path where the packet goes on. Returns 0, or -1 if its replica is not usable. */
 static __always_inline int entry_find(struct entry *entry, const struct mk_sfc_path *path,
-				      __u32 position, int forward, const struct policy_flow *flow)
+				      const struct scratch *room)
 {
-	entry->place = place_at(position, forward);
+	__u32 position = resume_position(room);
+
+	entry->place = place_at(position, is_forward(room));
 	entry->number = path->replica[entry->place];
 	entry->replica = replica_find(entry->number);
-	entry->side = entry_side(entry->place, forward);
-	entry->pod_addr = is_egress_place(entry->place) ? &flow->client : &flow->server;
+	entry->side = entry_side(position);
+	entry->pod_addr = is_egress_place(entry->place) ? &room->flow.client : &room->flow.server;
 	return entry->replica ? 0 : -1;
 }
 

@@ -58,7 +58,7 @@ static __always_inline int find_flow(const struct mk_tuple *tuple, struct scratc
 		return 0;
 	}
 	/* the client's packet has been translated, so only the answers' entry has its tuple */
-	tuple_reverse(&back, tuple);
+	key_reverse(&back, tuple);
 	if (read_session(&back, hit) || hit->flags & MK_SESSION_FORWARD)
 		return -1;
 	room->flow.client = hit->to.daddr;
@@ -91,19 +91,17 @@ enum { POSITION_FORGED = 0xfe, POSITION_REFLECTED };
  * of which chain of the path it comes. Returns MK_GO_ON or a drop reason. The position passes
  * through @room, or the verifier would walk the rest for each position. */
 static __always_inline int find_position(struct scratch *room, const struct mk_sfc_path *path,
-					 const struct mk_sfc_port *port, int forward,
-					 __u32 *position)
+					 const struct mk_sfc_port *port, __u32 *position)
 {
 	volatile __u8 *found = &room->flow.resume;
+	int forward = is_forward(room);
 
 	*found = POSITION_FORGED;
 	for (__u32 i = 0; i < MK_SFC_PATH_FUNCTIONS; i++) {
-		__u32 place = place_at(i, forward);
-
-		if (path->replica[place] != port->replica)
+		if (path->replica[place_at(i, forward)] != port->replica)
 			continue;
 		*found = POSITION_REFLECTED;
-		if (entry_side(place, forward) == port->side)
+		if (entry_side(i) == port->side)
 			continue;
 		*found = i;
 		break;
@@ -234,43 +232,42 @@ static __always_inline int leave_last(struct __sk_buff *skb, struct chain_ctx *c
 static __always_inline int go_on_at(struct __sk_buff *skb, struct chain_ctx *ctx,
 				    struct packet *pkt, struct scratch *room,
 				    const struct session_hit *hit, const struct mk_tuple *sent,
-				    const struct mk_sfc_path *path, __u32 position, int forward)
+				    const struct mk_sfc_path *path)
 {
-	int lost = position != MK_SFC_NO_POSITION, ret = MK_GO_ON;
+	int lost = resume_position(room) != MK_SFC_NO_POSITION, ret = MK_GO_ON;
 	struct entry entry;
 
-	if (lost && entry_find(&entry, path, position, forward, &room->flow) == 0)
+	if (lost && entry_find(&entry, path, room) == 0)
 		return enter_function(skb, ctx, pkt, &entry);
 	if (lost && pkt->l4 == MK_L4_ICMP_ERROR)
 		return drop(skb, ctx->hook, MK_DROP_SFC_UNAVAILABLE, &pkt->tuple);
-	if (forward == lost) {
-		request_as_outside(pkt, room, hit, forward);
+	if (is_forward(room) == (resume_position(room) != MK_SFC_NO_POSITION)) {
+		request_as_outside(pkt, room, hit, is_forward(room));
 		ret = translate(skb, ctx, pkt, room);
 	}
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);
 	forget_packet(pkt, ctx, room->flow.port);
-	if (lost)
-		return resume(skb, ctx, pkt, room, hit, sent, path, forward);
-	return leave_last(skb, ctx, pkt, room, hit, sent, forward);
+	if (resume_position(room) != MK_SFC_NO_POSITION)
+		return resume(skb, ctx, pkt, room, hit, sent, path, is_forward(room));
+	return leave_last(skb, ctx, pkt, room, hit, sent, is_forward(room));
 }
 
 /* Find the path of the packet's flow. Sets @tuple, @hit, *@forward and the ends of the flow.
  * Returns NULL if there is none. */
 static __always_inline const struct mk_sfc_path *
 find_path(struct __sk_buff *skb, const struct packet *pkt, struct scratch *room,
-	  struct mk_tuple *tuple, struct session_hit *hit, int *forward)
+	  struct mk_tuple *tuple, struct session_hit *hit)
 {
+	int forward = -1;
 	__u32 id;
 
-	*forward = -1;
 	if (tuple_of_flow(skb, pkt, room, tuple) == 0)
-		*forward = find_flow(tuple, room, hit);
-	if (*forward < 0 || is_of_other_direction(pkt, *forward))
+		forward = find_flow(tuple, room, hit);
+	if (forward < 0 || is_of_other_direction(pkt, forward))
 		return NULL;
+	room->flow.forward = forward;
 	id = hit->to.path;
-	/* or the verifier walks the rest for each direction */
-	*forward = forgotten(*forward, id) & 1;
 	return bpf_map_lookup_elem(&sfc_paths, &id);
 }
 
@@ -292,25 +289,25 @@ static __always_inline int from_function(struct __sk_buff *skb, struct chain_ctx
 	struct scratch *room = scratch_of_this_cpu();
 	const struct mk_sfc_path *path = NULL;
 	struct session_hit hit = { 0 };
-	int ret = MK_DROP_SFC_FORGED, forward;
+	int ret = MK_DROP_SFC_FORGED;
 	struct mk_tuple tuple;
 	__u32 position = 0;
 
 	if (room)
-		path = find_path(skb, pkt, room, &tuple, &hit, &forward);
+		path = find_path(skb, pkt, room, &tuple, &hit);
 	if (path)
-		ret = back ? MK_GO_ON : find_position(room, path, port, forward, &position);
+		ret = back ? MK_GO_ON : find_position(room, path, port, &position);
 	if (ret != MK_GO_ON || !path)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);
 	if (back) {
-		position = position_of(back, forward);
+		position = position_of(back, is_forward(room));
 	} else {
 		if (port->mode != MK_PORT_TAP)
 			count_received(skb, pkt, port->replica, port->side);
 		position++;
 	}
-	position = next_position(room, path, position, forward);
-	return go_on_at(skb, ctx, pkt, room, &hit, &tuple, path, position, forward);
+	next_position(room, path, position);
+	return go_on_at(skb, ctx, pkt, room, &hit, &tuple, path);
 }
 
 #endif
