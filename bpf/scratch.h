@@ -63,11 +63,20 @@ struct path_choice {
 	__u8 misses; /* a slot named a replica that is not usable */
 };
 
+/* A packet that program `sfc_end` follows. */
+struct passing_flags {
+	volatile __u8 outward;
+	volatile __u8 is_of_end; /* an end has sent it */
+	volatile __u8 begins; /* the flow gets all replicas, as a new one */
+	volatile __u8 position; /* from which on the packet has to pass functions */
+};
+
 struct scratch {
 	struct session_request request; /* open, policy, sfc and sfc_open pass it on */
 	struct policy_flow flow;
 	struct path_choice choice;
 	struct mk_sfc_end_flow end_flow; /* of program `sfc_end` */
+	struct passing_flags passing;
 	struct mk_session session, copy; /* on their way into a table */
 	struct mk_session_place place;
 	struct inner_packet inner; /* an ICMP error's translation */

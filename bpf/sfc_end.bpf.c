@@ -32,9 +32,6 @@ struct passing {
 	struct mk_tuple key; /* of its flow */
 	void *flows; /* of its chain */
 	struct mk_sfc_end_flow *known; /* the flow's entry; NULL: the flow is new */
-	int outward;
-	int is_of_end; /* an end has sent it */
-	int begins; /* the flow gets all replicas, as a new one */
 };
 
 /* ---- the flow -------------------------------------------------------------------------------- */
@@ -48,7 +45,7 @@ static __always_inline int find_end_flow(struct __sk_buff *skb, const struct pac
 
 	if (tuple_of_flow(skb, pkt, room, &tuple))
 		return MK_DROP_SFC_FORGED;
-	if (passing->outward)
+	if (room->passing.outward)
 		passing->key = tuple;
 	else
 		tuple_reverse(&passing->key, &tuple);
@@ -80,8 +77,8 @@ static __always_inline int take_from_end(const struct packet *pkt, struct scratc
 			return MK_DROP_SFC_AMBIGUOUS;
 		begins = 1;
 	}
-	passing->begins = forgotten(begins, had);
-	if (!passing->begins)
+	room->passing.begins = begins;
+	if (!begins)
 		return MK_GO_ON;
 	if (pkt->l4 == MK_L4_ICMP_ERROR)
 		return MK_DROP_SFC_FORGED;
@@ -92,28 +89,26 @@ static __always_inline int take_from_end(const struct packet *pkt, struct scratc
 
 static __always_inline __u32 end_place(__u32 position, int outward)
 {
-	return (outward ? position : MK_SFC_FUNCTIONS - 1 - position) & (MK_SFC_FUNCTIONS - 1);
+	return (position ^ (__u32)(outward - 1)) & (MK_SFC_FUNCTIONS - 1);
 }
 
 /* Set *@position to that of the function that has sent the packet. It passes through @room, or
  * the verifier would walk the rest for each position. Returns MK_GO_ON or a drop reason. */
-static __always_inline int take_from_function(struct scratch *room, const struct passing *passing,
-					      __u32 *position)
+static __always_inline int take_from_function(struct scratch *room, const struct passing *passing)
 {
-	volatile __u8 *found = &room->flow.resume;
+	volatile __u8 *next = &room->passing.position;
+	int outward = room->passing.outward;
 
 	if (!passing->known)
 		return MK_DROP_SFC_FORGED;
 	room->end_flow = *passing->known;
-	*found = POSITION_FORGED;
+	*next = POSITION_FORGED;
 	for (__u32 i = 0; i < MK_SFC_FUNCTIONS; i++)
-		if (room->end_flow.replica[end_place(i, passing->outward)] ==
-		    passing->port.replica) {
-			*found = i;
+		if (room->end_flow.replica[end_place(i, outward)] == passing->port.replica) {
+			*next = i + 1;
 			break;
 		}
-	*position = *found;
-	return *position == POSITION_FORGED ? MK_DROP_SFC_FORGED : MK_GO_ON;
+	return *next == POSITION_FORGED ? MK_DROP_SFC_FORGED : MK_GO_ON;
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */
@@ -160,7 +155,7 @@ static __always_inline int choose_all(struct scratch *room, const struct passing
 		__u32 place = forgotten(i, any) & (MK_SFC_FUNCTIONS - 1);
 
 		ret = choose_for(room, &chain->place[place], &room->end_flow.replica[place],
-				 passing->begins);
+				 room->passing.begins);
 		if (ret != MK_GO_ON)
 			return ret;
 	}
@@ -201,22 +196,23 @@ static __always_inline int choose_again(struct __sk_buff *skb, struct chain_ctx 
 
 /* The replica at the first position from @position on that has one, or the other end's. The
  * position passes through @room, as above. */
-static __always_inline __u32 next_replica(struct scratch *room, const struct passing *passing,
-					  __u32 position)
+static __always_inline __u32 next_replica(struct scratch *room, const struct passing *passing)
 {
 	const struct mk_sfc_end_flow *flow = &room->end_flow;
 	volatile __u8 *found = &room->flow.resume;
+	__u32 position;
+	int outward = room->passing.outward;
 
 	*found = MK_SFC_FUNCTIONS;
-	for (__u32 i = 0; i < MK_SFC_FUNCTIONS; i++)
-		if (i >= position && flow->replica[end_place(i, passing->outward)]) {
-			*found = i;
+	for (position = room->passing.position; position < MK_SFC_FUNCTIONS; position++)
+		if (flow->replica[end_place(position, outward)]) {
+			*found = position;
 			break;
 		}
 	position = *found;
 	if (position == MK_SFC_FUNCTIONS)
 		return flow->end[passing->port.side & 1];
-	return flow->replica[end_place(position, passing->outward)];
+	return flow->replica[end_place(position, room->passing.outward)];
 }
 
 /* Note that a packet of the flow has passed. */
@@ -273,24 +269,22 @@ static __always_inline int enter(struct __sk_buff *skb, struct chain_ctx *ctx,
 static __always_inline int follow_flow(const struct packet *pkt, struct scratch *room,
 				       struct passing *passing, __u32 *number)
 {
-	__u32 position = 0;
-	int ret = passing->is_of_end ? take_from_end(pkt, room, passing)
-				     : take_from_function(room, passing, &position);
+	int ret = room->passing.is_of_end ? take_from_end(pkt, room, passing)
+					  : take_from_function(room, passing);
 
 	if (ret != MK_GO_ON)
 		return ret;
 	note_passed(pkt, &room->end_flow);
-	if (passing->known && !passing->begins)
+	if (passing->known && !room->passing.begins)
 		note_passed(pkt, passing->known);
 	passing->known = NULL; /* or the verifier would walk the rest with it and without */
-	position = forgotten(passing->is_of_end ? 0 : position + 1, position);
-	if (!passing->begins) {
-		*number = next_replica(room, passing, position);
+	if (!room->passing.begins) {
+		*number = next_replica(room, passing);
 		if (replica_find(*number))
 			return MK_GO_ON;
 	}
 	ret = choose_and_note(room, passing);
-	*number = next_replica(room, passing, position);
+	*number = next_replica(room, passing);
 	return ret;
 }
 
@@ -317,8 +311,10 @@ int sfc_end(struct __sk_buff *skb)
 	take_over(skb);
 	forget_packet(&pkt, &ctx, ifindex);
 	passing.port = *port;
-	passing.outward = forgotten(passing.port.side == MK_SFC_OUTSIDE, ifindex);
-	passing.is_of_end = forgotten(passing.port.mode == MK_PORT_END, ifindex);
+	room->passing.outward = passing.port.side == MK_SFC_OUTSIDE;
+	room->passing.is_of_end = passing.port.mode == MK_PORT_END;
+	room->passing.begins = 0;
+	room->passing.position = 0;
 	ret = find_end_flow(skb, &pkt, room, &passing);
 	if (ret == MK_GO_ON)
 		ret = follow_flow(&pkt, room, &passing, &number);
@@ -327,7 +323,7 @@ int sfc_end(struct __sk_buff *skb)
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	count_received(skb, &pkt, passing.port.replica, passing.port.side);
-	return enter(skb, &ctx, &pkt, number, passing.outward ? MK_SFC_INSIDE : MK_SFC_OUTSIDE);
+	return enter(skb, &ctx, &pkt, number, room->passing.outward ? MK_SFC_INSIDE : MK_SFC_OUTSIDE);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";
