@@ -61,7 +61,7 @@ static __always_inline void account_flush(struct mk_session *session, struct mk_
 
 	if (!service_id)
 		return;
-	counter = bpf_map_lookup_elem(&service_counters, &service_id);
+	counter = find_number(&service_counters, service_id);
 	if (!counter)
 		return;
 	account_move(counter, session);
@@ -79,10 +79,10 @@ static __always_inline void account_connection(const struct __sk_buff *skb,
 
 	if (!service_id)
 		return;
-	counter = bpf_map_lookup_elem(&service_counters, &service_id);
+	counter = find_number(&service_counters, service_id);
 	if (!counter) {
 		bpf_map_update_elem(&service_counters, &service_id, &none, BPF_NOEXIST);
-		counter = bpf_map_lookup_elem(&service_counters, &service_id);
+		counter = find_number(&service_counters, service_id);
 		if (!counter)
 			return;
 	}

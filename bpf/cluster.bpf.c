@@ -166,8 +166,7 @@ static __always_inline int send_to_peer(struct __sk_buff *skb, struct chain_ctx 
 					    .version = MK_CLUSTER_WIRE };
 	struct mk_cluster_dest dest = { .local = MK_CLUSTER_MAC_LOCAL };
 	struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
-	const __u32 zero = 0;
-	const struct mk_links *found = bpf_map_lookup_elem(&links, &zero);
+	const struct mk_links *found = find_number(&links, 0);
 	__u32 ifindex = 0;
 
 	if (found)
@@ -190,7 +189,7 @@ enum count_direction { COUNT_SENT, COUNT_RECEIVED };
 static __always_inline void count(const struct __sk_buff *skb, const struct packet *pkt,
 				  __u32 number, enum count_direction direction)
 {
-	struct mk_cluster_counters *counters = bpf_map_lookup_elem(&cluster_counters, &number);
+	struct mk_cluster_counters *counters = find_number(&cluster_counters, number);
 	struct wire_count wire = wire_count(skb, pkt);
 
 	if (!counters)
@@ -387,7 +386,7 @@ int cluster_out(struct __sk_buff *skb)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	if (is_in_transit(skb, &ctx))
 		return send_back(skb, &ctx, &pkt);
-	cluster = bpf_map_lookup_elem(&clusters, &row);
+	cluster = find_number(&clusters, row);
 	if (!cluster || !mk_addr_in(&pkt.tuple.daddr, &cluster->view, &cluster->mask))
 		return drop(skb, ctx.hook, MK_DROP_PEER_UNKNOWN, &pkt.tuple);
 	if (needs_session(&ctx, &pkt, cluster))

@@ -29,7 +29,7 @@ static __always_inline const struct mk_cluster *cluster_of_view(const struct mk_
 	if (!view_route(addr, &route))
 		return NULL;
 	number = mk_route_cluster(&route);
-	cluster = bpf_map_lookup_elem(&clusters, &number);
+	cluster = find_number(&clusters, number);
 	return cluster && mk_addr_in(addr, &cluster->view, &cluster->mask) ? cluster : NULL;
 }
 
@@ -41,7 +41,7 @@ static __always_inline const struct mk_cluster *external_row_of(__u32 number,
 	const struct mk_cluster *cluster;
 
 	number |= MK_CLUSTER_EXTERNAL;
-	cluster = bpf_map_lookup_elem(&clusters, &number);
+	cluster = find_number(&clusters, number);
 	return cluster && mk_addr_in(addr, &cluster->home, &cluster->mask) ? cluster : NULL;
 }
 

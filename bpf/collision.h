@@ -106,8 +106,8 @@ static __always_inline int host_has_connection(struct __sk_buff *skb, const stru
 
 static __always_inline int is_udp_backend_port(const struct packet *pkt)
 {
-	__u32 zero = 0, port = bpf_ntohs(pkt->tuple.dport);
-	const struct mk_port_set *ports = bpf_map_lookup_elem(&udp_ports, &zero);
+	__u32 port = bpf_ntohs(pkt->tuple.dport);
+	const struct mk_port_set *ports = find_number(&udp_ports, 0);
 
 	/* for the verifier, which does not know the range of a byte-swapped port */
 	asm volatile("" : "+r"(port));

@@ -12,9 +12,7 @@
 
 static __always_inline const struct mk_runtime *runtime_settings(void)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&runtime, &zero);
+	return find_number(&runtime, 0);
 }
 
 /* Begin the report of a dropped packet. Returns NULL if there is no listener or no space, otherwise
@@ -43,7 +41,7 @@ static __always_inline struct mk_drop_event *drop_event(struct __sk_buff *skb, _
 static __always_inline void count_drop(struct __sk_buff *skb, __u8 hook, __u8 reason)
 {
 	__u32 index = reason * MK_HOOK_COUNT + hook;
-	struct mk_drop_counter *counter = bpf_map_lookup_elem(&drops, &index);
+	struct mk_drop_counter *counter = find_number(&drops, index);
 
 	if (counter) {
 		counter->packets++;

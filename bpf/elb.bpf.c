@@ -44,7 +44,7 @@ static __always_inline int is_for_vip(const struct packet *pkt)
 static __always_inline int is_from_side(const struct __sk_buff *skb)
 {
 	const __u32 ifindex = skb->ifindex;
-	const struct mk_uplink *uplink = bpf_map_lookup_elem(&uplinks, &ifindex);
+	const struct mk_uplink *uplink = find_number(&uplinks, ifindex);
 
 	return uplink && uplink->flags & MK_UPLINK_SIDE;
 }

@@ -39,7 +39,7 @@ static __always_inline struct mk_held *slot_at(const struct mk_fragment_key *key
 	hash ^= hash >> 16;
 	hash *= 0x9e3779b1;
 	slot = ((hash >> 16) + nth) & (MK_HELD_SLOTS - 1);
-	return bpf_map_lookup_elem(&held, &slot);
+	return find_number(&held, slot);
 }
 
 /* Note that a first fragment is about to come in again. */

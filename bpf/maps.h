@@ -78,6 +78,16 @@ static __always_inline int is_local_pod_range(const struct mk_addr *addr)
 		__type(value, value_type);                                    \
 	} map_name __attribute__((weak)) SEC(".maps")
 
+/* Find the entry @number of a map whose keys are 32-bit numbers. The key is a whole word of the stack:
+ * after stores of parts of words the verifier keeps apart what the stack had before, and walks the
+ * code that follows once for each. */
+static __always_inline void *find_number(const void *map, __u32 number)
+{
+	__u64 key = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? number : (__u64)number << 32;
+
+	return bpf_map_lookup_elem((void *)map, &key);
+}
+
 /* frontends, and their backends by service, generation and index */
 MK_MAP(frontends, BPF_MAP_TYPE_HASH, struct mk_frontend_key, struct mk_frontend, 262144,
        BPF_F_NO_PREALLOC);
@@ -205,7 +215,7 @@ MK_MAP(monitor_flows, BPF_MAP_TYPE_ARRAY, __u32, struct mk_monitor_flow, MK_MONI
 static __always_inline struct mk_pod *pod_find(const struct mk_addr *addr)
 {
 	__u32 slot = mk_pod_slot(addr, mk_node.pod_slots);
-	struct mk_pod *pod = bpf_map_lookup_elem(&pods, &slot);
+	struct mk_pod *pod = find_number(&pods, slot);
 
 	return pod && mk_addr_eq(&pod->addr, addr) ? pod : NULL;
 }
@@ -214,8 +224,7 @@ static __always_inline struct mk_pod *pod_find(const struct mk_addr *addr)
  * know that. */
 static __always_inline const struct mk_link_set *links_now(void)
 {
-	const __u32 zero = 0;
-	const struct mk_links *found = bpf_map_lookup_elem(&links, &zero);
+	const struct mk_links *found = find_number(&links, 0);
 
 	return found ? &found->set[found->current & 1] : NULL;
 }
@@ -252,7 +261,7 @@ static __always_inline int route_find(const struct mk_addr *addr, struct mk_rout
 
 	if (is_pod_range(addr)) {
 		number = mk_node_number(addr, &mask, mk_node.pod_host_bits);
-		found = bpf_map_lookup_elem(&node_routes, &number);
+		found = find_number(&node_routes, number);
 		if (found)
 			copy.word = *(const volatile __u64 *)found;
 	}

@@ -61,7 +61,7 @@ static __always_inline int is_first(const struct mk_monitor_settings *settings,
 				    const struct mk_flow_event *event)
 {
 	__u32 hash = tuple_hash(&event->came), slot = hash & (MK_MONITOR_FLOWS - 1);
-	struct mk_monitor_flow *flow = bpf_map_lookup_elem(&monitor_flows, &slot);
+	struct mk_monitor_flow *flow = find_number(&monitor_flows, slot);
 	__u32 now_s = event->time_ns / MK_SECOND_NS;
 	int first;
 
@@ -108,8 +108,7 @@ static __always_inline void report_flow(struct __sk_buff *skb, const struct chai
 		.came = pkt->tuple,
 		.goes = pkt->tuple,
 	};
-	__u32 zero = 0;
-	struct mk_monitor_count *count = bpf_map_lookup_elem(&monitor_counts, &zero);
+	struct mk_monitor_count *count = find_number(&monitor_counts, 0);
 
 	if (!count || event.time_ns >= settings->until_ns)
 		return;
@@ -132,9 +131,8 @@ int monitor(struct __sk_buff *skb)
 	struct mk_monitor_settings *settings;
 	struct chain_ctx ctx;
 	struct packet pkt;
-	__u32 zero = 0;
 
-	settings = bpf_map_lookup_elem(&monitor_settings, &zero);
+	settings = find_number(&monitor_settings, 0);
 	if (chain_packet(skb, &ctx, &pkt) == MK_GO_ON && settings)
 		report_flow(skb, &ctx, &pkt, settings);
 	bpf_tail_call(skb, &chain, MK_PROG_MONITORED);

@@ -29,30 +29,25 @@ static __always_inline int session_reverse_taken(struct session_tables tables,
 #define MK_RANK_HALF_OPEN (1ULL << 63)
 #define MK_RANK_KEEPS	  ~0ULL
 
-/* The session that has a port. */
-struct port_holder {
-	__u64 rank;
-	__u64 rank_below; /* look only for ranks below this one */
-	int thorough; /* also read the client's entry: only the client may have sent an RST */
-};
-
-static __always_inline __u64 established_rank(struct session_tables tables,
-					      const struct mk_session *session,
-					      const struct port_holder *holder)
+/* Set the rank of @session, of the established table, unless it keeps its port. */
+static __always_inline void established_rank(struct session_tables tables,
+					     const struct mk_session *session,
+					     struct port_holder *holder)
 {
 	struct mk_session *peer;
 
-	if (session_is_half_open(session) && !session->reset)
-		return session->last_seen_ns | MK_RANK_HALF_OPEN;
+	if (session_is_half_open(session) && !session->reset) {
+		holder->rank = session->last_seen_ns | MK_RANK_HALF_OPEN;
+		return;
+	}
 	if (session->last_seen_ns >= holder->rank_below)
-		return MK_RANK_KEEPS;
+		return;
 	if (!session->fin && !session->reset && !holder->thorough &&
 	    !session_is_idle(session, NULL, session_clock_ns()))
-		return MK_RANK_KEEPS;
+		return;
 	peer = session_peer(tables, session);
-	if (!session_is_over(session, peer) && !session_is_idle(session, peer, session_clock_ns()))
-		return MK_RANK_KEEPS;
-	return session->last_seen_ns;
+	if (session_is_over(session, peer) || session_is_idle(session, peer, session_clock_ns()))
+		holder->rank = session->last_seen_ns;
 }
 
 /* Insert the reverse entry from @session, whose members common to both directions are set. Returns
@@ -80,7 +75,7 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 	other = bpf_map_lookup_elem(tables.established, &key);
 	if (other) {
 		if (holder)
-			holder->rank = established_rank(tables, other, holder);
+			established_rank(tables, other, holder);
 		return -1;
 	}
 	request->has_quota = 0; /* the established table is full, or a new session has the port */
@@ -204,36 +199,35 @@ static __always_inline void session_set_port(const struct packet *pkt,
  * cannot take. Returns 0 with request->to.sport set and the reverse entry inserted, or -1. */
 static __always_inline int session_take_port(struct session_tables tables, const struct packet *pkt,
 					     struct session_request *request,
-					     struct mk_session *session)
+					     struct mk_session *session, struct port_holder *holder)
 {
 	struct nat_ports ports = nat_ports_of(request);
-	__u32 at = tuple_hash(&pkt->tuple), port, lowest = forgotten(0, at);
-	struct port_holder holder = { .rank_below = forgotten(MK_RANK_KEEPS, at) };
-	__u64 best;
+	__u32 at = tuple_hash(&pkt->tuple), port;
 
 	ports.min = forgotten(ports.min, at);
 	ports.count = forgotten(ports.count, at);
 	ports.shared = forgotten(ports.shared, at);
+	holder->rank_below = MK_RANK_KEEPS;
 	for (int i = 0; i < MK_NAT_PROBES_ALL; i++) {
-		holder.thorough = i >= MK_NAT_PROBES_FREE;
-		best = forgotten(holder.rank_below, at);
-		if (best != MK_RANK_KEEPS &&
-		    (i >= MK_NAT_PROBES || (holder.thorough && best < MK_RANK_HALF_OPEN)))
+		holder->thorough = i >= MK_NAT_PROBES_FREE;
+		if (holder->rank_below != MK_RANK_KEEPS &&
+		    (i >= MK_NAT_PROBES ||
+		     (holder->thorough && holder->rank_below < MK_RANK_HALF_OPEN)))
 			break;
 		port = nat_port(&ports, pkt, at,
 				i < MK_NAT_PROBES ? ports.count : ports.shared | 1);
 		session_set_port(pkt, request, port);
-		if (session_put_reverse(tables, pkt, request, session, &holder) == 0)
+		if (session_put_reverse(tables, pkt, request, session, holder) == 0)
 			return 0;
-		if (forgotten(holder.rank, at) < forgotten(holder.rank_below, at)) {
-			holder.rank_below = forgotten(holder.rank, at);
-			lowest = port;
+		if (holder->rank < holder->rank_below) {
+			holder->rank_below = holder->rank;
+			holder->lowest = port;
 		}
 		at = at * 0x9e3779b1 + 0x7f4a7c15;
 	}
-	if (forgotten(holder.rank_below, at) == MK_RANK_KEEPS)
+	if (holder->rank_below == MK_RANK_KEEPS)
 		return -1;
-	session_set_port(pkt, request, forgotten(lowest, at));
+	session_set_port(pkt, request, holder->lowest);
 	session_forget(tables, &request->to);
 	return session_put_reverse(tables, pkt, request, session, NULL);
 }
@@ -299,7 +293,7 @@ static __always_inline int session_open(struct session_tables tables, const stru
 			   session->created_ns);
 	if (!choose)
 		choose = session_put_reverse(tables, pkt, request, session, NULL) != 0;
-	if (choose && session_take_port(tables, pkt, request, session))
+	if (choose && session_take_port(tables, pkt, request, session, &room->holder))
 		return MK_DROP_NAT_PORTS_EXHAUSTED;
 	session->flags = request->forward_flags;
 	session->to = request->to;

@@ -51,6 +51,8 @@ static __always_inline int open_flow(struct __sk_buff *skb, const struct chain_c
 		request->source_port = 1;
 	if (may_turn && request->turned)
 		turn(pkt, request);
+	if (may_turn)
+		tuple_forget(&pkt->tuple);
 	ret = session_open(SERVICE_SESSIONS, pkt, request);
 	if (may_turn && request->turned)
 		turn(pkt, request);

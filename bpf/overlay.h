@@ -115,7 +115,7 @@ static __always_inline int may_carry_cluster(const struct carried *inner,
 	number = mk_cluster_number_at(source.cluster);
 	if (number == of_sender)
 		return 1;
-	cluster = bpf_map_lookup_elem(&clusters, &number);
+	cluster = find_number(&clusters, number);
 	return cluster && cluster->via == of_sender;
 }
 

@@ -189,6 +189,14 @@ static __always_inline void tuple_reverse(struct mk_tuple *out, const struct mk_
 	out->path = 0;
 }
 
+static __always_inline void tuple_forget(struct mk_tuple *tuple)
+{
+	volatile __u64 *words = (void *)tuple;
+
+	for (unsigned int i = 0; i < sizeof(*tuple) / sizeof(*words); i++)
+		words[i] = words[i];
+}
+
 /* As tuple_reverse(), for a key on the stack. Its words are stored as a whole first: after stores of
  * parts the verifier keeps apart what the stack had before, and walks the code that follows once
  * for each. */

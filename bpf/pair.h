@@ -54,9 +54,7 @@ static __always_inline int session_is_half_open(const struct mk_session *session
  * the verifier does not know that. */
 static __always_inline __s64 *quota_of_this_cpu(void)
 {
-	const __u32 zero = 0;
-
-	return bpf_map_lookup_elem(&half_open_quota, &zero);
+	return find_number(&half_open_quota, 0);
 }
 
 static __always_inline void session_return_quota(void)

@@ -490,7 +490,7 @@ static __always_inline int pass_unknown(struct __sk_buff *skb, struct chain_ctx 
 
 static __always_inline void count_event(__u32 event)
 {
-	__u64 *counter = bpf_map_lookup_elem(&policy_events, &event);
+	__u64 *counter = find_number(&policy_events, event);
 
 	if (counter)
 		(*counter)++;

@@ -11,8 +11,7 @@
 
 static __always_inline int policies_are_on(void)
 {
-	const __u32 zero = 0;
-	const struct mk_policy_state *state = bpf_map_lookup_elem(&policy_state, &zero);
+	const struct mk_policy_state *state = find_number(&policy_state, 0);
 
 	return state && (state->on || state->listed == MK_POLICY_NOT_LISTED);
 }
@@ -25,8 +24,8 @@ static __always_inline int policy_find(const struct mk_addr *addr, const struct 
 
 	if (!is_local_pod_range(addr))
 		return 0;
-	*pod = bpf_map_lookup_elem(&pods, &slot);
-	*policy = bpf_map_lookup_elem(&pod_policies, &slot);
+	*pod = find_number(&pods, slot);
+	*policy = find_number(&pod_policies, slot);
 	return *pod && *policy && mk_addr_eq(&(*pod)->addr, addr);
 }
 
@@ -45,7 +44,7 @@ static __always_inline __u32 policy_generation(const struct mk_addr *addr)
 
 	if (!is_local_pod_range(addr))
 		return 0;
-	policy = bpf_map_lookup_elem(&pod_policies, &slot);
+	policy = find_number(&pod_policies, slot);
 	return policy ? policy->generation : 0;
 }
 

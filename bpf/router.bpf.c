@@ -521,9 +521,8 @@ static __always_inline int may_send_error(const struct chain_ctx *ctx)
 {
 	__u64 burst = is_about_mtu(ctx) ? MK_ERROR_BURST_MTU : MK_ERROR_BURST;
 	__u64 now_ns = bpf_ktime_get_ns(), *paid_ns;
-	const __u32 zero = 0;
 
-	paid_ns = bpf_map_lookup_elem(&error_budget, &zero);
+	paid_ns = find_number(&error_budget, 0);
 	if (!paid_ns)
 		return 0;
 	if (*paid_ns < now_ns)

@@ -71,12 +71,21 @@ struct passing_flags {
 	volatile __u8 position; /* from which on the packet has to pass functions */
 };
 
+/* The session that has a port, while a flow looks for a port (open.h). */
+struct port_holder {
+	volatile __u64 rank;
+	volatile __u64 rank_below; /* look only for ranks below this one */
+	volatile __u16 lowest; /* the port with that rank */
+	__u8 thorough; /* also read the client's entry: only the client may have sent an RST */
+};
+
 struct scratch {
 	struct session_request request; /* open, policy, sfc and sfc_open pass it on */
 	struct policy_flow flow;
 	struct path_choice choice;
 	struct mk_sfc_end_flow end_flow; /* of program `sfc_end` */
 	struct passing_flags passing;
+	struct port_holder holder;
 	struct mk_session session, copy; /* on their way into a table */
 	struct mk_session_place place;
 	struct inner_packet inner; /* an ICMP error's translation */
@@ -88,9 +97,7 @@ MK_MAP(scratch, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct scratch, 1, 0);
 /* Never returns NULL, but the verifier does not know that. */
 static __always_inline struct scratch *scratch_of_this_cpu(void)
 {
-	const __u32 zero = 0;
-
-	return bpf_map_lookup_elem(&scratch, &zero);
+	return find_number(&scratch, 0);
 }
 
 #endif

@@ -67,7 +67,7 @@ int sfc(struct __sk_buff *skb)
 		return drop(skb, ctx.hook, MK_DROP_TRUNCATED, &pkt.tuple);
 	id = room->request.to.path;
 	if (id)
-		path = bpf_map_lookup_elem(&sfc_paths, &id);
+		path = find_number(&sfc_paths, id);
 	if (!path || !path_is_usable(path))
 		return choose_again(skb, &ctx, &pkt);
 	if (ctx.opens == CHAIN_RESUMES)
@@ -203,7 +203,7 @@ static __always_inline int to_home(struct __sk_buff *skb, struct chain_ctx *ctx,
 				   const struct mk_route *home)
 {
 	__u32 number = port->replica;
-	const struct mk_sfc_replica *replica = bpf_map_lookup_elem(&sfc_replicas, &number);
+	const struct mk_sfc_replica *replica = find_number(&sfc_replicas, number);
 	const struct mk_link_set *links = links_now();
 	struct mk_sfc_mac from;
 	struct frame frame;
@@ -225,7 +225,7 @@ static __always_inline const struct mk_pod *own_pod(const struct packet *pkt,
 						    const struct mk_sfc_port *port)
 {
 	__u32 number = port->replica;
-	const struct mk_sfc_replica *replica = bpf_map_lookup_elem(&sfc_replicas, &number);
+	const struct mk_sfc_replica *replica = find_number(&sfc_replicas, number);
 
 	if (pkt->l4 == MK_L4_ICMP_ERROR || !replica ||
 	    !mk_addr_eq(&replica->addr, &pkt->tuple.saddr))
@@ -260,7 +260,7 @@ int sfc_port(struct __sk_buff *skb)
 	struct packet pkt;
 	int ret;
 
-	port = bpf_map_lookup_elem(&sfc_ports, &ifindex);
+	port = find_number(&sfc_ports, ifindex);
 	if (!port)
 		return drop(skb, ctx.hook, MK_DROP_SFC_NO_CHAIN, &unknown);
 	ret = packet_read(skb, &pkt);

@@ -47,7 +47,7 @@ static __always_inline int is_usable(const struct mk_sfc_replica *replica)
 /* Find the replica @number. Returns NULL if packets cannot go there. */
 static __always_inline const struct mk_sfc_replica *replica_find(__u32 number)
 {
-	const struct mk_sfc_replica *replica = bpf_map_lookup_elem(&sfc_replicas, &number);
+	const struct mk_sfc_replica *replica = find_number(&sfc_replicas, number);
 
 	/* forgotten: or the verifier walks the rest for each way to the same answer */
 	return replica && forgotten(is_usable(replica), replica->back_ms) ? replica : NULL;
@@ -100,13 +100,13 @@ static __always_inline void change_hashes(struct path_choice *choice, __u8 look)
 /* Choose a replica of function @key. Returns its number, or 0 if none is usable. */
 static __always_inline __u16 choose_replica(struct path_choice *choice, __u32 key, __u32 hash)
 {
-	const struct mk_sfc_function *function = bpf_map_lookup_elem(&sfc_functions, &key);
+	const struct mk_sfc_function *function = find_number(&sfc_functions, key);
 	__u32 slot = hash % MK_SFC_SLOTS;
 	__u16 number;
 
 	/* one that user space replaces may be missed for an instant */
 	if (!function)
-		function = bpf_map_lookup_elem(&sfc_functions, &key);
+		function = find_number(&sfc_functions, key);
 	if (!function)
 		return 0;
 	asm volatile("" : "+r"(slot)); /* or clang removes the mask */
@@ -196,7 +196,7 @@ static __always_inline enum mk_sfc_side entry_side(__u32 position)
 static __always_inline void count_sent(const struct __sk_buff *skb, const struct packet *pkt,
 				       __u32 replica, enum mk_sfc_side side)
 {
-	struct mk_sfc_counters *counters = bpf_map_lookup_elem(&sfc_counters, &replica);
+	struct mk_sfc_counters *counters = find_number(&sfc_counters, replica);
 	struct wire_count count = wire_count(skb, pkt);
 
 	if (!counters)
@@ -208,7 +208,7 @@ static __always_inline void count_sent(const struct __sk_buff *skb, const struct
 static __always_inline void count_received(const struct __sk_buff *skb, const struct packet *pkt,
 					   __u32 replica, enum mk_sfc_side side)
 {
-	struct mk_sfc_counters *counters = bpf_map_lookup_elem(&sfc_counters, &replica);
+	struct mk_sfc_counters *counters = find_number(&sfc_counters, replica);
 	struct wire_count count = wire_count(skb, pkt);
 
 	if (!counters)
@@ -276,8 +276,7 @@ static __always_inline int enter_port(const struct mk_sfc_replica *replica, enum
 /* The ifindex of the device between nodes; 0: there is none. */
 static __always_inline __u32 sfc_device(void)
 {
-	const __u32 zero = 0;
-	const struct mk_links *found = bpf_map_lookup_elem(&links, &zero);
+	const struct mk_links *found = find_number(&links, 0);
 
 	return found ? found->sfc_ifindex : 0;
 }

@@ -51,7 +51,7 @@ static __always_inline int find_end_flow(struct __sk_buff *skb, const struct pac
 		tuple_reverse(&passing->key, &tuple);
 	passing->key.pad = 0;
 	passing->key.path = 0;
-	passing->flows = bpf_map_lookup_elem(&sfc_end_flows, &chain);
+	passing->flows = find_number(&sfc_end_flows, chain);
 	if (!passing->flows)
 		return MK_DROP_SFC_UNAVAILABLE;
 	passing->known = bpf_map_lookup_elem(passing->flows, &passing->key);
@@ -138,7 +138,7 @@ static __always_inline int choose_all(struct scratch *room, const struct passing
 {
 	const struct mk_tuple *key = &passing->key;
 	__u32 side = passing->port.side & 1, id = passing->port.chain;
-	const struct mk_sfc_chain *chain = bpf_map_lookup_elem(&sfc_chains, &id);
+	const struct mk_sfc_chain *chain = find_number(&sfc_chains, id);
 	__u32 any = key->sport; /* a number that the verifier does not know */
 	struct mk_sfc_place end = { 0 };
 	int ret;
@@ -294,7 +294,7 @@ int sfc_end(struct __sk_buff *skb)
 	struct scratch *room = scratch_of_this_cpu();
 	struct passing passing = { 0 };
 	__u32 ifindex = skb->ifindex, number = 0;
-	const struct mk_sfc_port *port = bpf_map_lookup_elem(&sfc_ports, &ifindex);
+	const struct mk_sfc_port *port = find_number(&sfc_ports, ifindex);
 	struct chain_ctx ctx;
 	struct packet pkt;
 	int ret = chain_packet(skb, &ctx, &pkt);

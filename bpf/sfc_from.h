@@ -268,7 +268,7 @@ find_path(struct __sk_buff *skb, const struct packet *pkt, struct scratch *room,
 		return NULL;
 	room->flow.forward = forward;
 	id = hit->to.path;
-	return bpf_map_lookup_elem(&sfc_paths, &id);
+	return find_number(&sfc_paths, id);
 }
 
 /* The position of the place that a packet came back from, in a frame with the source @mac. */

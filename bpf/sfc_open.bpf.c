@@ -58,7 +58,7 @@ static __always_inline int choose_place(struct path_choice *choice, __u32 place)
 		return MK_GO_ON;
 	}
 	/* a row that is not in the table has no functions, so the flow would pass */
-	of = bpf_map_lookup_elem(&sfc_chains, &id);
+	of = find_number(&sfc_chains, id);
 	if (!of || !of->uid_hash)
 		return MK_DROP_SFC_UNAVAILABLE;
 	return replace(choice, place, &of->place[index & (MK_SFC_FUNCTIONS - 1)], direction,
@@ -75,7 +75,7 @@ static __always_inline int read_before(const struct chain_ctx *ctx, struct scrat
 
 	__builtin_memset(&room->choice.before, 0, sizeof(room->choice.before));
 	if (id)
-		before = bpf_map_lookup_elem(&sfc_paths, &id);
+		before = find_number(&sfc_paths, id);
 	if (before)
 		room->choice.before = *before;
 	if (id && !before)
@@ -89,7 +89,7 @@ static __always_inline int read_before(const struct chain_ctx *ctx, struct scrat
 static __always_inline int begin_part(struct path_choice *choice, int direction, __u32 id,
 				      int was_open, int afresh)
 {
-	const struct mk_sfc_chain *of = bpf_map_lookup_elem(&sfc_chains, &id);
+	const struct mk_sfc_chain *of = find_number(&sfc_chains, id);
 
 	choice->keeps[direction] = id && choice->before.chain[direction] == id;
 	/* without branches: a flow that has been in this chain was not open before it */
@@ -150,11 +150,11 @@ static __always_inline __u32 put_path(const struct mk_sfc_path *path)
 
 	for (__u32 i = 0; i < MK_SFC_PATH_PROBES; i++) {
 		__u32 id = forgotten((hash + i) % MK_SFC_PATHS + 1, hash);
-		const struct mk_sfc_path *found = bpf_map_lookup_elem(&sfc_paths, &id);
+		const struct mk_sfc_path *found = find_number(&sfc_paths, id);
 
 		if (!found) {
 			bpf_map_update_elem(&sfc_paths, &id, path, BPF_NOEXIST);
-			found = bpf_map_lookup_elem(&sfc_paths, &id);
+			found = find_number(&sfc_paths, id);
 		}
 		if (found && path_eq(found, path))
 			return id;

@@ -82,10 +82,9 @@ static __always_inline int syn_gate_pays(__u64 *paid_ns)
 static __always_inline int syn_gate_is_open(const struct packet *pkt)
 {
 	struct mk_syn_client *client;
-	const __u32 zero = 0;
 	__u64 *paid_ns;
 
-	paid_ns = bpf_map_lookup_elem(&syn_budget, &zero);
+	paid_ns = find_number(&syn_budget, 0);
 	if (!paid_ns || syn_gate_pays(paid_ns))
 		return 1;
 	client = bpf_map_lookup_elem(&syn_verified, &pkt->tuple.saddr);
@@ -147,10 +146,9 @@ static __always_inline int syn_gate_proves(struct __sk_buff *skb, const struct p
 	struct tcphdr *tcp = packet_at(skb, pkt->l4_off, sizeof(*tcp));
 	struct mk_syn_client proved = { .since_ns = now_ns }, *client;
 	const struct mk_syn_secret *secret;
-	const __u32 zero = 0;
 	__u32 seq;
 
-	secret = bpf_map_lookup_elem(&syn_secret, &zero);
+	secret = find_number(&syn_secret, 0);
 	if (!tcp || !secret || now_ns - secret->asked_ns > SYN_GATE_ASKED_NS)
 		return 0;
 	seq = bpf_ntohl(tcp->seq) & SYN_GATE_COOKIE_MASK;
@@ -186,7 +184,7 @@ static __always_inline int syn_gate_ask(struct __sk_buff *skb, const struct chai
 static __always_inline int syn_gate_is_tunnel(const struct __sk_buff *skb)
 {
 	const __u32 ifindex = skb->ifindex;
-	const struct mk_uplink *uplink = bpf_map_lookup_elem(&uplinks, &ifindex);
+	const struct mk_uplink *uplink = find_number(&uplinks, ifindex);
 
 	return !uplink || uplink->flags & MK_UPLINK_TUNNEL;
 }
@@ -196,9 +194,8 @@ static __always_inline int syn_gate_stop(struct __sk_buff *skb, const struct cha
 					 const struct packet *pkt, struct session_hit *hit)
 {
 	struct mk_syn_secret *secret;
-	const __u32 zero = 0;
 
-	secret = bpf_map_lookup_elem(&syn_secret, &zero);
+	secret = find_number(&syn_secret, 0);
 	if (!secret || !secret->half[0] || syn_gate_is_tunnel(skb))
 		return MK_GO_ON;
 	session_end(SERVICE_SESSIONS, pkt, hit);

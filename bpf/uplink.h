@@ -60,7 +60,7 @@ static __always_inline const struct mk_uplink *uplink_of(const struct mk_link_se
 
 	if (ifindex == links->host_ifindex)
 		ifindex = device_of_network(links, &next_hop);
-	return bpf_map_lookup_elem(&uplinks, &ifindex);
+	return find_number(&uplinks, ifindex);
 }
 
 /* Fill *@way from @fib. Returns 0, or -1 if the route's device is no uplink. */
@@ -113,8 +113,7 @@ static __always_inline int way_asked(struct __sk_buff *skb, const struct packet 
 				     const struct mk_link_set *links, struct mk_way *way_out,
 				     struct way_refusal *refusal)
 {
-	const __u32 zero = 0;
-	struct mk_way *stored = bpf_map_lookup_elem(&way, &zero);
+	struct mk_way *stored = find_number(&way, 0);
 	struct bpf_fib_lookup fib;
 	int ret = ask_host(skb, pkt, links, &fib);
 
@@ -161,7 +160,6 @@ static __always_inline void way_chosen(const struct __sk_buff *skb, const struct
 				       struct mk_way *way_out)
 {
 	const struct mk_link_set *links = links_now();
-	const __u32 zero = 0;
 	const struct mk_way *stored;
 
 	__builtin_memset(way_out, 0, sizeof(*way_out));
@@ -170,7 +168,7 @@ static __always_inline void way_chosen(const struct __sk_buff *skb, const struct
 			way_plain(pkt, links, way_out);
 		return;
 	}
-	stored = bpf_map_lookup_elem(&way, &zero);
+	stored = find_number(&way, 0);
 	if (stored)
 		*way_out = *stored;
 }

@@ -278,7 +278,7 @@ static const struct {
 	{ "policy_state", 4, 8 },
 	{ "routes", 8, 8 },
 	{ "runtime", 4, 16 },
-	{ "scratch", 4, 648 },
+	{ "scratch", 4, 680 },
 	{ "service_backends", 12, 8 },
 	{ "service_counters", 4, 40 },
 	{ "service_counters_ended", 4, 40 },
