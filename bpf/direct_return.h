@@ -83,7 +83,7 @@ static __always_inline __u32 node_of_error(struct __sk_buff *skb, const struct p
 {
 	struct scratch *room = scratch_of_this_cpu();
 	const struct mk_session *session;
-	struct mk_tuple key;
+	union tuple_key key;
 
 	session = room ? icmp_error_session(skb, SERVICE_SESSIONS, pkt, room, &key) : NULL;
 	return session && is_delegated(session->flags, &session->to.daddr) ? session->set_id : 0;

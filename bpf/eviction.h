@@ -38,7 +38,7 @@ static __always_inline int queue_removes(struct session_tables tables, enum sess
 					 const struct mk_tuple *key, struct mk_session *session,
 					 int needed)
 {
-	struct mk_tuple peer_key;
+	union tuple_key peer_key;
 	struct mk_session *peer;
 
 	if (which == TABLE_ESTABLISHED) {

@@ -12,7 +12,7 @@
  * packets that travel as the error does, against the quoted one. Returns NULL if there is none. */
 static __always_inline struct mk_session *
 icmp_error_session(struct __sk_buff *skb, struct session_tables tables, const struct packet *pkt,
-		   struct scratch *room, struct mk_tuple *key)
+		   struct scratch *room, union tuple_key *key)
 {
 	struct mk_session *session;
 
@@ -32,7 +32,7 @@ static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct se
 {
 	struct scratch *room = scratch_of_this_cpu();
 	struct mk_session *session;
-	struct mk_tuple key;
+	union tuple_key key;
 
 	session = room ? icmp_error_session(skb, tables, pkt, room, &key) : NULL;
 	if (!session)
@@ -41,7 +41,7 @@ static __always_inline int icmp_error_translate(struct __sk_buff *skb, struct se
 	tuple_reverse(&room->inner_to, &session->to);
 	room->outer = pkt->tuple;
 	room->outer.daddr = session->to.daddr;
-	if (mk_addr_eq(&pkt->tuple.saddr, &key.saddr)) {
+	if (mk_addr_eq(&pkt->tuple.saddr, &key.tuple.saddr)) {
 		room->outer.saddr = session->to.saddr;
 		*chain_flags |= session->flags & MK_SESSION_LOOPBACK;
 	}

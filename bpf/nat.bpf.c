@@ -265,13 +265,13 @@ static __always_inline struct mk_session *nat_session_at(const struct mk_tuple *
 static __always_inline void no_longer_plain(const struct packet *pkt)
 {
 	struct mk_session *session = nat_session_at(&pkt->tuple);
-	struct mk_tuple peer_key;
+	union tuple_key peer_key;
 
 	if (!session)
 		return;
 	session->policy_seen = 0;
 	session_peer_key(&peer_key, session);
-	session = nat_session_at(&peer_key);
+	session = nat_session_at(&peer_key.tuple);
 	if (session)
 		session->policy_seen = 0;
 }

@@ -16,7 +16,7 @@
 static __always_inline int session_reverse_taken(struct session_tables tables,
 						 const struct mk_tuple *to)
 {
-	struct mk_tuple key;
+	union tuple_key key;
 
 	key_reverse(&key, to);
 	return bpf_map_lookup_elem(tables.established, &key) ||
@@ -61,7 +61,7 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 					       struct port_holder *holder)
 {
 	struct mk_session *other;
-	struct mk_tuple key;
+	union tuple_key key;
 
 	session->flags = request->reverse_flags;
 	key_reverse(&key, &request->to);
@@ -79,7 +79,7 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 		return -1;
 	}
 	request->has_quota = 0; /* the established table is full, or a new session has the port */
-	if (young_put(tables, &key, session, BPF_NOEXIST) == 0)
+	if (young_put(tables, &key.tuple, session, BPF_NOEXIST) == 0)
 		return 0;
 	/* is it this flow's own entry, whose forward entry was evicted? */
 	other = bpf_map_lookup_elem(tables.young, &key);
@@ -97,7 +97,7 @@ static __always_inline int session_put_reverse(struct session_tables tables,
 static __always_inline void session_forget(struct session_tables tables, const struct mk_tuple *to)
 {
 	struct mk_session *session, *peer;
-	struct mk_tuple key, peer_key;
+	union tuple_key key, peer_key;
 
 	key_reverse(&key, to);
 	session = bpf_map_lookup_elem(tables.established, &key);
@@ -105,7 +105,7 @@ static __always_inline void session_forget(struct session_tables tables, const s
 		peer = session_peer(tables, session);
 		if (session_is_over(session, peer) || session_is_half_open(session) ||
 		    session_is_idle(session, peer, session_clock_ns()))
-			session_remove(tables, &key, session, peer);
+			session_remove(tables, &key.tuple, session, peer);
 		return;
 	}
 	session = bpf_map_lookup_elem(tables.young, &key);
@@ -280,7 +280,7 @@ static __always_inline int session_open(struct session_tables tables, const stru
 	struct scratch *room = scratch_of_this_cpu();
 	__s64 *quota = quota_of_this_cpu();
 	struct mk_session *session;
-	struct mk_tuple reverse;
+	union tuple_key reverse;
 	int choose;
 
 	if (!room)
@@ -305,7 +305,7 @@ static __always_inline int session_open(struct session_tables tables, const stru
 			(*quota)--;
 			return MK_GO_ON;
 		}
-		if (session_move_back(tables, &reverse))
+		if (session_move_back(tables, &reverse.tuple))
 			return MK_DROP_SESSION_TABLE_FULL;
 	}
 	queue_enter(tables, TABLE_YOUNG, &pkt->tuple, session->created_ns);

@@ -66,7 +66,7 @@ struct packet {
 	__u8 fragment; /* enum mk_fragment_state */
 	__u8 tcp_flags; /* SCTP: the meaning of the first chunk, as TCP flags */
 	__u16 fragmented_bytes; /* first fragment: the whole packet's layer 4; 0: unknown */
-};
+} __attribute__((aligned(8))); /* tuple_forget() stores words */
 
 /* SCTP's common header (RFC 9260, 3.1). */
 struct sctp_header {
@@ -189,6 +189,7 @@ static __always_inline void tuple_reverse(struct mk_tuple *out, const struct mk_
 	out->path = 0;
 }
 
+/* Hide from the verifier how @tuple, of a packet, was stored. */
 static __always_inline void tuple_forget(struct mk_tuple *tuple)
 {
 	volatile __u64 *words = (void *)tuple;
@@ -197,17 +198,33 @@ static __always_inline void tuple_forget(struct mk_tuple *tuple)
 		words[i] = words[i];
 }
 
-/* As tuple_reverse(), for a key on the stack. Its words are stored as a whole first: after stores of
- * parts the verifier keeps apart what the stack had before, and walks the code that follows once
- * for each. */
-static __always_inline void key_reverse(struct mk_tuple *key, const struct mk_tuple *in)
+/* The word with two halves, in the order of memory. */
+static __always_inline __u64 word_of(__u32 first, __u32 second)
 {
-	volatile __u64 *words = (void *)key;
+	return MK_IS_LITTLE ? first | (__u64)second << 32 : (__u64)first << 32 | second;
+}
 
-	if (MK_FAMILY == 4)
-		words[0] = 0;
-	words[sizeof(*key) / sizeof(*words) - 1] = 0;
-	tuple_reverse(key, in);
+/* A key on the stack. It is stored as whole words: after stores of parts the verifier keeps apart
+ * what the stack had before, and walks the code that follows once for each. */
+union tuple_key {
+	struct mk_tuple tuple;
+	__u64 word[sizeof(struct mk_tuple) / sizeof(__u64)];
+};
+
+/* Set @key to @in reversed, as tuple_reverse() does. */
+static __always_inline void key_reverse(union tuple_key *key, const struct mk_tuple *in)
+{
+	__u32 ports = MK_IS_LITTLE ? in->dport | (__u32)in->sport << 16
+				   : (__u32)in->dport << 16 | in->sport;
+
+#if MK_FAMILY == 4
+	key->word[0] = word_of(in->daddr.word[0], in->saddr.word[0]);
+#else
+	key->tuple.saddr = in->daddr;
+	key->tuple.daddr = in->saddr;
+#endif
+	key->word[sizeof(*key) / sizeof(__u64) - 1] =
+		word_of(ports, MK_IS_LITTLE ? in->proto : (__u32)in->proto << 24);
 }
 
 /* Is @pkt a message that concerns one link only? */

@@ -26,7 +26,7 @@ struct session_tables {
 	((struct session_tables){ &nat_sessions, &nat_sessions_young, &nat_sessions_order, \
 				  &nat_sessions_kept, 0 })
 
-static __always_inline void session_peer_key(struct mk_tuple *key, const struct mk_session *session)
+static __always_inline void session_peer_key(union tuple_key *key, const struct mk_session *session)
 {
 	key_reverse(key, &session->to);
 }
@@ -34,7 +34,7 @@ static __always_inline void session_peer_key(struct mk_tuple *key, const struct 
 static __always_inline struct mk_session *session_peer(struct session_tables tables,
 						       const struct mk_session *session)
 {
-	struct mk_tuple key;
+	union tuple_key key;
 
 	session_peer_key(&key, session);
 	return bpf_map_lookup_elem(tables.established, &key);
@@ -93,7 +93,7 @@ static __always_inline void session_remove(struct session_tables tables, const s
 					   struct mk_session *session, struct mk_session *peer)
 {
 	int is_half_open = session_is_half_open(session);
-	struct mk_tuple peer_key;
+	union tuple_key peer_key;
 
 	session_peer_key(&peer_key, session);
 	if (tables.of_services)

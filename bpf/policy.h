@@ -192,7 +192,7 @@ static __always_inline int icmp_error_has_path(struct __sk_buff *skb, const stru
 {
 	struct scratch *room = scratch_of_this_cpu();
 	struct mk_session *session;
-	struct mk_tuple key;
+	union tuple_key key;
 	__u64 created_ns;
 
 	if (!policies_are_on()) /* then no pod has a chain */

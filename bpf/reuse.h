@@ -70,7 +70,7 @@ static __always_inline int reuse_pair(struct session_tables tables, const struct
 				      const struct session_request *request)
 {
 	__u64 now_ns = session_clock_ns();
-	struct mk_tuple peer_key;
+	union tuple_key peer_key;
 
 	session_peer_key(&peer_key, session);
 	if (tables.of_services)
@@ -79,7 +79,7 @@ static __always_inline int reuse_pair(struct session_tables tables, const struct
 	reuse_entry(peer, request, request->reverse_flags, now_ns);
 	reuse_barrier(session);
 	return reuse_is_there(tables, &pkt->tuple, now_ns) &&
-			       reuse_is_there(tables, &peer_key, now_ns)
+			       reuse_is_there(tables, &peer_key.tuple, now_ns)
 		       ? 0
 		       : -1;
 }

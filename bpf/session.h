@@ -149,7 +149,7 @@ static __always_inline int is_first_of_tcp(const struct packet *pkt)
 static __always_inline int session_refused(struct session_tables tables, const struct mk_tuple *key,
 					   struct mk_session *session)
 {
-	struct mk_tuple peer_key;
+	union tuple_key peer_key;
 	struct mk_session *peer;
 
 	session_peer_key(&peer_key, session);
@@ -323,7 +323,7 @@ static __always_inline int session_progress(struct __sk_buff *skb, struct sessio
 					    int is_in_established, const struct packet *pkt,
 					    struct mk_session *session)
 {
-	struct mk_tuple peer_key;
+	union tuple_key peer_key;
 	struct mk_session *peer;
 
 	if (pkt->l4 != MK_L4_TCP && pkt->l4 != MK_L4_UDP && pkt->l4 != MK_L4_SCTP)
@@ -346,7 +346,7 @@ static __always_inline int session_progress(struct __sk_buff *skb, struct sessio
 		return 0;
 	}
 	if (!is_in_established)
-		return session_promote(tables, &pkt->tuple, session, &peer_key, peer);
+		return session_promote(tables, &pkt->tuple, session, &peer_key.tuple, peer);
 	session->stage = MK_SESSION_OPEN;
 	peer->stage = MK_SESSION_OPEN;
 	session_return_quota();

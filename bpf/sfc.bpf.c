@@ -159,7 +159,7 @@ static __always_inline void note_answer(struct __sk_buff *skb, const struct pack
 					struct mk_session *session)
 {
 	struct mk_session *forward;
-	struct mk_tuple key;
+	union tuple_key key;
 
 	session_mark(skb, SERVICE_SESSIONS, session, pkt);
 	if (session->stage || session->replied || pkt->tcp_flags & MK_TCP_RST)

@@ -323,7 +323,8 @@ int sfc_end(struct __sk_buff *skb)
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx.hook, ret, &pkt.tuple);
 	count_received(skb, &pkt, passing.port.replica, passing.port.side);
-	return enter(skb, &ctx, &pkt, number, room->passing.outward ? MK_SFC_INSIDE : MK_SFC_OUTSIDE);
+	return enter(skb, &ctx, &pkt, number,
+		     room->passing.outward ? MK_SFC_INSIDE : MK_SFC_OUTSIDE);
 }
 
 char LICENSE[] __attribute__((weak)) SEC("license") = "Dual BSD/GPL";

@@ -46,7 +46,7 @@ static __always_inline int find_flow(const struct mk_tuple *tuple, struct scratc
 				     struct session_hit *hit)
 {
 	int found = read_session(tuple, hit) == 0;
-	struct mk_tuple back;
+	union tuple_key back;
 
 	room->flow.client = tuple->saddr;
 	room->flow.server = tuple->daddr;
@@ -59,7 +59,7 @@ static __always_inline int find_flow(const struct mk_tuple *tuple, struct scratc
 	}
 	/* the client's packet has been translated, so only the answers' entry has its tuple */
 	key_reverse(&back, tuple);
-	if (read_session(&back, hit) || hit->flags & MK_SESSION_FORWARD)
+	if (read_session(&back.tuple, hit) || hit->flags & MK_SESSION_FORWARD)
 		return -1;
 	room->flow.client = hit->to.daddr;
 	return 1;
