@@ -80,9 +80,9 @@ static __always_inline int is_local_pod_range(const struct mk_addr *addr)
 
 #define MK_IS_LITTLE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
 
-/* Find the entry @number of a map whose keys are 32-bit numbers. The key is a whole word of the stack:
- * after stores of parts of words the verifier keeps apart what the stack had before, and walks the
- * code that follows once for each. */
+/* Find the entry @number of a map whose keys are 32-bit numbers. The key is a whole word of the
+ * stack: after stores of parts of words the verifier keeps apart what the stack had before, and
+ * walks the code that follows once for each. */
 static __always_inline void *find_number(const void *map, __u32 number)
 {
 	__u64 key = MK_IS_LITTLE ? number : (__u64)number << 32;

@@ -303,7 +303,8 @@ struct entry {
 	const struct mk_addr *pod_addr; /* of the pod whose chain it is */
 };
 
-/* Find the place of @path where the packet goes on. Returns 0, or -1 if its replica is not usable. */
+/* Find the place of @path at which the packet goes on. Returns 0, or -1 if its replica is not
+ * usable. */
 static __always_inline int entry_find(struct entry *entry, const struct mk_sfc_path *path,
 				      const struct scratch *room)
 {
