@@ -2,6 +2,7 @@
 #include "agent/agent.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,8 @@
 /* CNI ADD holds the agent's lock for an instant, to see whether an agent lives. */
 #define LOCK_TRIES    5
 #define LOCK_RETRY_US 2000
+
+#define LARGE_BLOCK (128 * 1024)
 
 static bool is_configured(const struct mk_family *family)
 {
@@ -518,6 +521,9 @@ int mk_agent_main(int argc, char **argv)
 		mk_log_error("out of memory");
 		return 1;
 	}
+	/* Large blocks are freed to the kernel at once. By default glibc raises this limit with each
+	 * of them, and then their memory becomes holes between small blocks. */
+	mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
 	join_parts(agent);
 	mk_log_never_block();
 	mk_locks_never_wait();

@@ -6,6 +6,7 @@
 
 #include <libgen.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -90,6 +91,8 @@ static void read_all(struct mk_cluster_dir *dir)
 	if (cluster_files_mark_all(dir->files, &err) == 0) {
 		dir->retry_ms = 0;
 		cluster_files_sync(dir->files);
+		/* Trees of large files take far more than the model, which lies between them. */
+		malloc_trim(0);
 		return;
 	}
 	mk_log_error("%s", mk_error_text(&err));
