@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/base/index.h - a hash table for entries of which there are many: one per pod or object of the
- * cluster. A link takes 16 bytes of an entry, uthash's handle 56; the table has 4 to 8 more. There
+ * cluster. A link takes 12 bytes of an entry, uthash's handle 56; the table has 2 to 4 more. There
  * is no order. The owner of the entries compares their keys. */
 #ifndef MK_BASE_INDEX_H
 #define MK_BASE_INDEX_H
@@ -12,22 +12,28 @@
 
 #include "base/error.h"
 
+/* Packed: four bytes of an entry may follow without padding. */
 struct mk_index_link {
 	struct mk_index_link *next;
 	uint32_t hash;
-};
+} __attribute__((packed, aligned(4)));
 
 struct mk_index {
 	struct mk_index_link **chains;
 	size_t chain_count, count;
 };
 
+static inline void *mk_index_before(struct mk_index_link *link, size_t bytes)
+{
+	return (char *)link - bytes;
+}
+
 /* @own: a member that is a struct mk_index_link. */
-#define mk_index_entry(link, type, own) ((type *)((char *)(link)-offsetof(type, own)))
+#define mk_index_entry(link, type, own) ((type *)mk_index_before(link, offsetof(type, own)))
 
 #define MK_INDEX_FIRST_CHAINS 16
 #define MK_INDEX_FACTOR	      0x9e3779b97f4a7c15 /* 2^64 / the golden ratio */
-#define MK_INDEX_CHAIN_LINKS  2 /* on average, before the number of chains doubles */
+#define MK_INDEX_CHAIN_LINKS  4 /* on average, before the number of chains doubles */
 
 /* Multiply and fold, eight bytes at a time: names and addresses differ in few of their bytes. */
 static inline uint32_t mk_index_hash(const void *key, size_t bytes)
@@ -100,11 +106,14 @@ static inline int mk_index_add(struct mk_index *index, struct mk_index_link *lin
 
 static inline void mk_index_remove(struct mk_index *index, const struct mk_index_link *link)
 {
-	struct mk_index_link **at = mk_index_chain(index, link->hash);
+	struct mk_index_link **chain = mk_index_chain(index, link->hash), *at = *chain;
 
-	while (*at != link)
-		at = &(*at)->next;
-	*at = link->next;
+	while (at != link && at->next != link)
+		at = at->next;
+	if (at == link)
+		*chain = link->next;
+	else
+		at->next = link->next;
 	index->count--;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/watch/seen.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,9 @@ struct version {
 
 struct entry {
 	struct mk_index_link link;
+	unsigned int round; /* the list in which, or after which, it was last seen */
 	uint64_t version; /* as struct version */
 	uint32_t uid;
-	unsigned int round; /* the list in which, or after which, it was last seen */
 	uint16_t key_chars;
 	bool unusable;
 	char key[]; /* namespace/name */
@@ -173,7 +174,7 @@ int seen_add(struct mk_seen *seen, const struct mk_object_head *head)
 		set_version(seen, entry, &version);
 		return unchanged;
 	}
-	entry = calloc(1, sizeof(*entry) + length + 1);
+	entry = calloc(1, offsetof(struct entry, key) + length + 1);
 	if (!entry)
 		return -ENOMEM;
 	set_version(seen, entry, &version);
