@@ -56,7 +56,8 @@ static void fill_class(struct mk_policies *policies, struct class_ *class_,
 				.value = store_text(&class_->store, pod->labels.of[i].value),
 			};
 	class_->labels.of = labels;
-	class_->ports = store_new(&class_->store, pod->port_count * sizeof(*class_->ports));
+	if (policies->port_names)
+		class_->ports = store_new(&class_->store, pod->port_count * sizeof(*class_->ports));
 	for (size_t i = 0; i < pod->port_count; i++) {
 		if (!keys_have_port(policies, pod->ports[i].name))
 			continue;
@@ -186,27 +187,38 @@ void classes_sweep(struct mk_policies *policies)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static struct mk_identity_row key_of(const struct mk_ip *ip)
-{
-	struct mk_identity_row key;
-
-	memset(&key, 0, sizeof(key));
-	ip_clean(&key.ip, ip);
-	return key;
-}
-
 struct address *address_get(struct mk_policies *policies, const struct mk_ip *ip)
 {
-	const struct mk_identity_row key = key_of(ip);
+	struct mk_ip key;
 
+	ip_clean(&key, ip);
 	return rows_keep(&policies->rows[IDENTITIES], &key);
 }
 
 static struct address *address_find(struct mk_policies *policies, const struct mk_ip *ip)
 {
-	const struct mk_identity_row key = key_of(ip);
+	struct mk_ip key;
 
+	ip_clean(&key, ip);
 	return rows_kept(&policies->rows[IDENTITIES], &key);
+}
+
+struct address_more *address_more(struct address *address)
+{
+	if (!address->more)
+		address->more = memory_new(sizeof(*address->more));
+	return address->more;
+}
+
+/* Free what @address has besides its Pod, if it has nothing. */
+static void drop_more(struct address *address)
+{
+	struct address_more *more = address->more;
+
+	if (!more || more->others || more->sandbox || more->node)
+		return;
+	address->more = NULL;
+	free(more);
 }
 
 void address_changed(struct mk_policies *policies, struct address *address)
@@ -214,8 +226,10 @@ void address_changed(struct mk_policies *policies, struct address *address)
 	if (address->changed)
 		return;
 	address->changed = true;
-	address->next_changed = policies->changed_addresses;
-	policies->changed_addresses = address;
+	policies->changed_addresses =
+		memory_grow(policies->changed_addresses, policies->changed_address_count,
+			    &policies->changed_address_room, sizeof(struct address *));
+	policies->changed_addresses[policies->changed_address_count++] = address;
 }
 
 /* Rule 44: on the pod's own node the address file decides. A sandbox whose object is gone, or
@@ -246,12 +260,13 @@ static int compare_pods(const struct mk_pod_object *a, const struct mk_pod_objec
 static const struct mk_pod_object *pod_at(const struct mk_policies *policies,
 					  const struct address *address)
 {
-	if (address->node)
+	const struct address_more *more = address->more;
+
+	if (more && more->node)
 		return NULL;
-	if (address->sandbox)
-		return address->sandbox->subject
-			       ? pod_of_sandbox(policies, address->sandbox->subject)
-			       : NULL;
+	if (more && more->sandbox)
+		return more->sandbox->subject ? pod_of_sandbox(policies, more->sandbox->subject)
+					      : NULL;
 	return address->pod;
 }
 
@@ -263,38 +278,58 @@ static struct class_ *class_at(struct mk_policies *policies, const struct addres
 
 	if (pod)
 		HASH_FIND_STR(policies->spaces, pod->namespace_, space);
-	return space && space->known ? class_get(policies, space, pod, &address->row.ip) : NULL;
+	return space && space->known ? class_get(policies, space, pod, &address->ip) : NULL;
 }
 
-static void report_identity(struct mk_policies *policies, const struct address *address)
+void address_fill(const void *of, void *to)
 {
-	struct mk_identity_row row;
+	const struct address *address = of;
+	struct mk_identity_row *row = to;
 
-	memset(&row, 0, sizeof(row));
-	memcpy(&row.ip, &address->row.ip, sizeof(row.ip));
+	memcpy(&row->ip, &address->ip, sizeof(row->ip));
+	if (address->more)
+		memcpy(&row->counts_as, &address->more->counts_as, sizeof(row->counts_as));
 	if (address->class_)
-		row.class_id = address->class_->id;
-	if (address->node && address->node->counts_as.family != AF_UNSPEC)
-		ip_clean(&row.counts_as, &address->node->counts_as);
-	/* rules 15 and 46: known to be no Pod */
-	if (address->class_ || address->node || (address->sandbox && !address->sandbox->subject))
-		rows_put(&policies->rows[IDENTITIES], &row);
-	else
-		rows_remove(&policies->rows[IDENTITIES], &row);
+		row->class_id = address->class_->id;
+}
+
+/* Returns true if the address counts as another than in its row. */
+static bool decide_counts_as(struct address_more *more)
+{
+	struct mk_ip former;
+
+	memcpy(&former, &more->counts_as, sizeof(former));
+	memset(&more->counts_as, 0, sizeof(more->counts_as));
+	if (more->node && more->node->counts_as.family != AF_UNSPEC)
+		ip_clean(&more->counts_as, &more->node->counts_as);
+	return memcmp(&former, &more->counts_as, sizeof(former)) != 0;
+}
+
+/* Rules 15 and 46: nodes and containers of no Pod are known to be no Pod. */
+static bool is_known(const struct address *address)
+{
+	const struct address_more *more = address->more;
+
+	return address->class_ ||
+	       (more && (more->node || (more->sandbox && !more->sandbox->subject)));
 }
 
 static void decide_class(struct mk_policies *policies, struct address *address)
 {
 	struct class_ *former = address->class_;
+	bool is_other;
 
 	address->changed = false;
 	address->class_ = class_at(policies, address);
 	if (address->class_)
 		address->class_->references++;
+	is_other = address->class_ != former;
 	class_put(policies, former);
-	if (!former || address->class_ != former)
-		report_identity(policies, address);
-	if (!address->pod && !address->sandbox && !address->node)
+	if (address->more)
+		is_other |= decide_counts_as(address->more);
+	rows_want(&policies->rows[IDENTITIES], address, is_known(address), is_other);
+	drop_more(address);
+	if (!address->pod && !address->more)
 		rows_let_go(&policies->rows[IDENTITIES], address);
 }
 
@@ -305,17 +340,14 @@ static void keys_changed(void *ctx, void *entry)
 
 void classes_decide(struct mk_policies *policies)
 {
-	struct address *address, *next;
-
 	if (policies->keys_changed)
 		rows_each_kept(&policies->rows[IDENTITIES], keys_changed, policies);
 	policies->keys_changed = false;
-	address = policies->changed_addresses;
+	for (size_t i = 0; i < policies->changed_address_count; i++)
+		decide_class(policies, policies->changed_addresses[i]);
+	free(policies->changed_addresses);
 	policies->changed_addresses = NULL;
-	for (; address; address = next) {
-		next = address->next_changed;
-		decide_class(policies, address);
-	}
+	policies->changed_address_count = policies->changed_address_room = 0;
 	forget_alike(policies);
 }
 
@@ -328,9 +360,10 @@ static int compare_claims(const struct claim *a, const struct claim *b)
 
 static bool has_claim(const struct address *address, const struct mk_pod_object *pod)
 {
-	struct claim *claim;
+	struct claim *claim = NULL;
 
-	LL_SEARCH_SCALAR(address->others, claim, pod, pod);
+	if (address->more)
+		LL_SEARCH_SCALAR(address->more->others, claim, pod, pod);
 	return claim || address->pod == pod;
 }
 
@@ -348,19 +381,20 @@ static void add_claim(struct address *address, const struct mk_pod_object *pod)
 		other->pod = address->pod;
 		address->pod = pod;
 	}
-	LL_INSERT_INORDER(address->others, other, compare_claims);
+	LL_INSERT_INORDER(address_more(address)->others, other, compare_claims);
 }
 
 static void remove_claim(struct address *address, const struct mk_pod_object *pod)
 {
-	struct claim *other = address->others;
+	struct claim *other = address->more ? address->more->others : NULL;
 
 	if (address->pod == pod)
 		address->pod = other ? other->pod : NULL;
 	else
-		LL_SEARCH_SCALAR(address->others, other, pod, pod);
+		while (other && other->pod != pod)
+			other = other->next;
 	if (other)
-		LL_DELETE(address->others, other);
+		LL_DELETE(address->more->others, other);
 	free(other);
 }
 
@@ -414,8 +448,11 @@ static void forget_claims(void *ctx, void *entry)
 	struct claim *claim, *next;
 
 	(void)ctx;
-	LL_FOREACH_SAFE(address->others, claim, next)
+	if (!address->more)
+		return;
+	LL_FOREACH_SAFE(address->more->others, claim, next)
 		free(claim);
+	free(address->more);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -425,7 +462,7 @@ static void tell_nodes(struct mk_policies *policies, bool set)
 	for (size_t i = 0; i < policies->node_count; i++) {
 		struct address *address = address_get(policies, &policies->nodes[i].ip);
 
-		address->node = set ? &policies->nodes[i] : NULL;
+		address_more(address)->node = set ? &policies->nodes[i] : NULL;
 		address_changed(policies, address);
 	}
 }
@@ -454,6 +491,7 @@ void classes_release(struct mk_policies *policies)
 	HASH_ITER(hh, policies->classes, class_, next_class)
 		class_free(policies, class_);
 	keys_forget_kept(policies);
+	free(policies->changed_addresses);
 	free(policies->nodes);
 	bytes_release(&policies->scratch);
 }

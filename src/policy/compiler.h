@@ -29,7 +29,6 @@ struct texts {
 };
 struct piece {
 	struct piece *next;
-	size_t pad;
 };
 /* Texts and memory that are released together. Equal texts of one struct texts have equal
  * pointers. */
@@ -52,14 +51,17 @@ struct mk_selector copy_selector(struct store *store, const struct mk_selector *
 struct row;
 struct row_list {
 	void *rows;
-	size_t count, room;
+	size_t count;
 };
 /* A row begins with its key of @key_bytes. All bytes count, so padding must be zero. An entry
- * begins with its row; the rest is its owner's, zero at first. */
+ * begins with its row, or with only the key if @fill makes the row of it; the rest is its owner's,
+ * zero at first. */
 struct rows {
 	size_t key_bytes, row_bytes, entry_bytes;
+	void (*fill)(const void *entry, void *row); /* @row is zero; may be NULL */
 	struct mk_index all;
 	struct row *changed;
+	size_t changed_count;
 	struct row_list put, gone; /* results of rows_changes() and rows_all() */
 };
 void rows_put(struct rows *rows, const void *wanted);
@@ -70,6 +72,9 @@ void *rows_kept(const struct rows *rows, const void *key);
 void *rows_keep(struct rows *rows, const void *key);
 void rows_let_go(struct rows *rows, void *entry);
 void rows_each_kept(const struct rows *rows, void (*visit)(void *ctx, void *entry), void *ctx);
+/* With @fill instead of rows_put() and rows_remove(): is the row of a kept entry wanted, and does it
+ * say something else than before? */
+void rows_want(struct rows *rows, void *entry, bool wanted, bool is_other);
 /* List what has changed since the last call. */
 void rows_changes(struct rows *rows);
 void rows_all(struct rows *rows);
@@ -278,16 +283,20 @@ struct claim {
 	struct claim *next; /* in the order of rule 44 */
 	const struct mk_pod_object *pod; /* of the model */
 };
-/* An entry of the identities' rows, which exists even if its row is not wanted. */
-struct address {
-	struct mk_identity_row row;
-	const struct mk_pod_object *pod; /* of the model, the first by rule 44; NULL: none */
+/* Only some addresses need this: most are of one pod, of another node. */
+struct address_more {
 	struct claim *others;
 	const struct sandbox *sandbox;
 	const struct mk_policy_node_address *node;
+	struct mk_ip counts_as; /* of its row */
+};
+/* An entry of the identities' rows, which exists even if its row is not wanted. */
+struct address {
+	struct mk_ip ip; /* key */
+	bool changed; /* it is in the list of such */
+	const struct mk_pod_object *pod; /* of the model, the first by rule 44; NULL: none */
 	struct class_ *class_;
-	struct address *next_changed;
-	bool changed;
+	struct address_more *more; /* NULL: nothing */
 };
 
 void look_at_peer(struct mk_policies *policies, const char *namespace_, const char *name);
@@ -295,6 +304,9 @@ void look_at_peer(struct mk_policies *policies, const char *namespace_, const ch
 void forget_peer(struct mk_policies *policies, const struct mk_pod_object *pod,
 		 const struct mk_pod_object *former);
 struct address *address_get(struct mk_policies *policies, const struct mk_ip *ip);
+/* Find or make. */
+struct address_more *address_more(struct address *address);
+void address_fill(const void *address, void *identity_row);
 void address_changed(struct mk_policies *policies, struct address *address);
 /* The addresses of the sandboxes of @subject. */
 void sandbox_addresses_changed(struct mk_policies *policies, const struct subject *subject);
@@ -461,7 +473,8 @@ struct mk_policies {
 	size_t kept_count;
 	struct bytes scratch, bits;
 	bool keys_changed; /* each pod needs a class again */
-	struct address *changed_addresses;
+	struct address **changed_addresses;
+	size_t changed_address_count, changed_address_room;
 	struct class_ *classes, *dead_classes, *fresh_classes;
 	struct alike *alike; /* while classes are decided */
 

@@ -74,7 +74,7 @@ void *memory_grow(void *array, size_t count, size_t *room, size_t size)
 {
 	if (count < *room)
 		return array;
-	*room = *room ? *room * 2 : 8;
+	*room = *room ? *room * 2 : 4;
 	array = reallocarray(array, *room, size);
 	if (!array)
 		uthash_fatal("out of memory");

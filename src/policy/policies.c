@@ -44,6 +44,7 @@ struct mk_policies *mk_policies_new(const struct mk_model *model, const struct m
 						   .row_bytes = row_sizes[i].row_bytes,
 						   .entry_bytes = row_sizes[i].row_bytes };
 	policies->rows[IDENTITIES].entry_bytes = sizeof(struct address);
+	policies->rows[IDENTITIES].fill = address_fill;
 	policies->rows[PEERS].entry_bytes = sizeof(struct answer);
 	return policies;
 }

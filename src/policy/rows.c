@@ -7,8 +7,8 @@
 
 struct row {
 	struct mk_index_link link;
-	struct row *next_changed;
 	bool wanted, reported, changed, kept;
+	struct row *next_changed;
 	_Alignas(8) uint8_t of[]; /* rows.entry_bytes */
 };
 
@@ -17,6 +17,7 @@ static void note_change(struct rows *rows, struct row *row)
 	if (row->changed)
 		return;
 	row->changed = true;
+	rows->changed_count++;
 	row->next_changed = rows->changed;
 	rows->changed = row;
 }
@@ -79,6 +80,21 @@ void rows_remove(struct rows *rows, const void *key)
 	note_change(rows, row);
 }
 
+static struct row *row_with(void *entry)
+{
+	return (void *)((uint8_t *)entry - offsetof(struct row, of));
+}
+
+void rows_want(struct rows *rows, void *entry, bool wanted, bool is_other)
+{
+	struct row *row = row_with(entry);
+
+	if (row->wanted == wanted && !(wanted && is_other))
+		return;
+	row->wanted = wanted;
+	note_change(rows, row);
+}
+
 void *rows_kept(const struct rows *rows, const void *key)
 {
 	struct row *row = row_find(rows, key);
@@ -89,16 +105,17 @@ void *rows_kept(const struct rows *rows, const void *key)
 void *rows_keep(struct rows *rows, const void *key)
 {
 	struct row *row = row_get(rows, key);
+	size_t owned_from = rows->fill ? rows->key_bytes : rows->row_bytes;
 
 	if (!row->kept)
-		memset(row->of + rows->row_bytes, 0, rows->entry_bytes - rows->row_bytes);
+		memset(row->of + owned_from, 0, rows->entry_bytes - owned_from);
 	row->kept = true;
 	return row->of;
 }
 
 void rows_let_go(struct rows *rows, void *entry)
 {
-	struct row *row = (void *)((uint8_t *)entry - offsetof(struct row, of));
+	struct row *row = row_with(entry);
 
 	row->kept = false;
 	row_drop(rows, row);
@@ -116,10 +133,14 @@ void rows_each_kept(const struct rows *rows, void (*visit)(void *ctx, void *entr
 	}
 }
 
-static void append(const struct rows *rows, struct row_list *list, const void *row)
+static void append(const struct rows *rows, struct row_list *list, const void *entry)
 {
-	list->rows = memory_grow(list->rows, list->count, &list->room, rows->row_bytes);
-	memcpy((uint8_t *)list->rows + list->count++ * rows->row_bytes, row, rows->row_bytes);
+	uint8_t *row = (uint8_t *)list->rows + list->count++ * rows->row_bytes;
+
+	if (rows->fill)
+		rows->fill(entry, row);
+	else
+		memcpy(row, entry, rows->row_bytes);
 }
 
 static void finish(struct rows *rows, struct row *row)
@@ -133,33 +154,40 @@ static void finish(struct rows *rows, struct row *row)
 	row_drop(rows, row);
 }
 
-static void list_begin(struct row_list *list)
+/* Empty @list, with space for @count rows. */
+static void list_begin(const struct rows *rows, struct row_list *list, size_t count)
 {
 	free(list->rows);
-	*list = (struct row_list){ 0 };
+	*list = (struct row_list){ .rows = count ? memory_new(count * rows->row_bytes) : NULL };
 }
 
 void rows_forget_lists(struct rows *rows)
 {
-	list_begin(&rows->put);
-	list_begin(&rows->gone);
+	list_begin(rows, &rows->put, 0);
+	list_begin(rows, &rows->gone, 0);
 }
 
 void rows_changes(struct rows *rows)
 {
 	struct row *row = rows->changed, *next;
+	size_t wanted = 0;
 
-	rows_forget_lists(rows);
-	rows->changed = NULL;
-	for (; row; row = next) {
+	for (; row; row = row->next_changed)
+		wanted += row->wanted;
+	list_begin(rows, &rows->put, wanted);
+	list_begin(rows, &rows->gone, rows->changed_count - wanted);
+	for (row = rows->changed; row; row = next) {
 		next = row->next_changed;
 		finish(rows, row);
 	}
+	rows->changed = NULL;
+	rows->changed_count = 0;
 }
 
 void rows_all(struct rows *rows)
 {
-	rows_forget_lists(rows);
+	list_begin(rows, &rows->put, rows->all.count);
+	list_begin(rows, &rows->gone, 0);
 	for (struct mk_index_link *link = NULL; (link = mk_index_after(&rows->all, link));)
 		if (row_of(link)->wanted)
 			append(rows, &rows->put, row_of(link)->of);

@@ -136,7 +136,7 @@ static void drop_sandboxes(struct mk_policies *policies)
 				continue;
 			struct address *address = address_get(policies, &sandbox->ips[f]);
 
-			address->sandbox = NULL;
+			address_more(address)->sandbox = NULL;
 			address_changed(policies, address);
 		}
 	}
@@ -151,9 +151,10 @@ static void claim_addresses(struct mk_policies *policies, const struct sandbox *
 		if (sandbox->ips[f].family == AF_UNSPEC)
 			continue;
 		struct address *address = address_get(policies, &sandbox->ips[f]);
+		struct address_more *more = address_more(address);
 
-		if (!address->sandbox)
-			address->sandbox = sandbox;
+		if (!more->sandbox)
+			more->sandbox = sandbox;
 		address_changed(policies, address);
 	}
 }
