@@ -8,6 +8,14 @@
 
 /* ---- copy ------------------------------------------------------------------------------------ */
 
+static void copy_except(struct store *store, const struct mk_policy_peer_object *from,
+			struct mk_policy_peer_object *to)
+{
+	to->except = store_new(store, from->except_count * sizeof(*to->except));
+	for (size_t i = 0; i < from->except_count; i++)
+		to->except[i] = mk_cidr_network(&from->except[i]);
+}
+
 static struct mk_policy_peer_object *copy_peers(struct store *store,
 						const struct mk_policy_rule_object *rule)
 {
@@ -18,12 +26,12 @@ static struct mk_policy_peer_object *copy_peers(struct store *store,
 		struct mk_policy_peer_object *to = &peers[i];
 
 		*to = *from;
+		if (from->kind == MK_PEER_BLOCK) {
+			copy_except(store, from, to);
+			continue;
+		}
 		to->namespaces = copy_selector(store, &from->namespaces);
 		to->pods = copy_selector(store, &from->pods);
-		to->nodes = copy_selector(store, &from->nodes);
-		to->except = store_new(store, from->except_count * sizeof(*to->except));
-		for (size_t j = 0; j < from->except_count; j++)
-			to->except[j] = mk_cidr_network(&from->except[j]);
 	}
 	return peers;
 }
@@ -97,7 +105,7 @@ static void find_nodes(const struct mk_model *model, const struct mk_policy_rule
 {
 	for (size_t i = 0; i < from->peer_count; i++)
 		if (from->peers[i].kind == MK_PEER_NODES) {
-			search->selector = &from->peers[i].nodes;
+			search->selector = &from->peers[i].pods;
 			mk_model_each_node(model, find_node, search);
 		}
 	mk_ips_sort(search->ips, &search->count);
@@ -185,9 +193,10 @@ void bytes_put_selector(struct bytes *bytes, const struct mk_selector *selector)
 static void put_peer(struct bytes *bytes, const struct mk_policy_peer_object *peer)
 {
 	bytes_put_number(bytes, (uint64_t)peer->kind << 1 | peer->has_namespaces);
+	if (peer->kind == MK_PEER_BLOCK)
+		return; /* the rule's blocks have it */
 	bytes_put_selector(bytes, &peer->namespaces);
 	bytes_put_selector(bytes, &peer->pods);
-	bytes_put_selector(bytes, &peer->nodes);
 }
 
 void bytes_put_block(struct bytes *bytes, const struct block *block)

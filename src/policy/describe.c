@@ -88,7 +88,7 @@ static void put_peer(struct bytes *text, const struct mk_policy_peer_object *pee
 		put_block(text, peer);
 		break;
 	case MK_PEER_NODES:
-		put_selector(text, "nodes", &peer->nodes);
+		put_selector(text, "nodes", &peer->pods);
 		break;
 	case MK_PEER_DOMAINS:
 		put(text, "domainNames, not supported");

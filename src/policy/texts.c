@@ -88,20 +88,29 @@ struct mk_named_port *copy_ports(struct store *store, const struct mk_named_port
 	return to;
 }
 
+/* The values are behind the requirements. */
 struct mk_selector copy_selector(struct store *store, const struct mk_selector *from)
 {
 	struct mk_selector to = { .count = from->count };
+	size_t value_count = 0;
+	const char **values;
 
-	to.requirements = store_new(store, from->count * sizeof(*to.requirements));
+	if (from->count == 0)
+		return to;
+	for (size_t i = 0; i < from->count; i++)
+		value_count += from->requirements[i].value_count;
+	to.requirements = store_new(store, from->count * sizeof(*to.requirements) +
+						   value_count * sizeof(*values));
+	values = (const char **)&to.requirements[from->count];
 	for (size_t i = 0; i < from->count; i++) {
 		const struct mk_requirement *requirement = &from->requirements[i];
 		struct mk_requirement *copy = &to.requirements[i];
 
 		*copy = *requirement;
 		copy->key = store_text(store, requirement->key);
-		copy->values = store_new(store, copy->value_count * sizeof(*copy->values));
+		copy->values = values;
 		for (size_t j = 0; j < copy->value_count; j++)
-			copy->values[j] = store_text(store, requirement->values[j]);
+			*values++ = store_text(store, requirement->values[j]);
 	}
 	return to;
 }

@@ -73,7 +73,7 @@ static void add_peer(struct line *line, const struct mk_policy_peer_object *peer
 			mk_line_add(line, "-%s", mk_cidr_format(&peer->except[i], text));
 	} else if (peer->kind == MK_PEER_NODES) {
 		mk_line_add(line, "nodes");
-		add_selector(line, &peer->nodes);
+		add_selector(line, &peer->pods);
 	} else {
 		mk_line_add(line, "%s",
 			    peer->kind == MK_PEER_DOMAINS   ? "domains"

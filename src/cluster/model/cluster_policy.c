@@ -83,7 +83,7 @@ static int decode_nodes(struct mk_texts *texts, const struct mk_json *nodes,
 			struct mk_policy_peer_object *peer, struct mk_error *why)
 {
 	peer->kind = MK_PEER_NODES;
-	return selector_decode(texts, nodes, &peer->nodes, why);
+	return selector_decode(texts, nodes, &peer->pods, why);
 }
 
 /* A peer of one entry. Only egress has the latter three. */

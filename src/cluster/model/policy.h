@@ -34,7 +34,8 @@ enum mk_operator {
 struct mk_requirement {
 	const char *key;
 	enum mk_operator op;
-	const char **values; /* matchLabels: one value, with MK_OPERATOR_IN */
+	bool is_label; /* of matchLabels: one value, with MK_OPERATOR_IN */
+	const char **values; /* of a label in the same block of memory as the requirements */
 	size_t value_count;
 };
 struct mk_selector {
@@ -88,11 +89,17 @@ enum mk_policy_peer_kind {
 struct mk_policy_peer_object {
 	enum mk_policy_peer_kind kind;
 	bool has_namespaces; /* false: the namespace of the policy */
-	struct mk_selector namespaces, pods; /* pods: none means all */
-	struct mk_selector nodes;
-	struct mk_cidr cidr; /* network address */
-	struct mk_cidr *except;
-	size_t except_count;
+	union {
+		struct { /* MK_PEER_BLOCK */
+			struct mk_cidr cidr; /* network address */
+			struct mk_cidr *except;
+			size_t except_count;
+		};
+		struct { /* all other kinds */
+			struct mk_selector namespaces;
+			struct mk_selector pods; /* none means all; MK_PEER_NODES: the nodes */
+		};
+	};
 };
 
 /* One entry of ports or protocols. */

@@ -130,9 +130,6 @@ static int decode_label(struct mk_texts *texts, const struct mk_json *labels, co
 		ret = tree_wrong(&at, "the value of a label", err);
 	if (ret < 0)
 		return ret;
-	requirement->values = calloc(1, sizeof(*requirement->values));
-	if (!requirement->values)
-		return mk_error_errno(err, ENOMEM, "values of a selector");
 	requirement->value_count = 1;
 	ret = share(texts, mk_json_string(&at), &requirement->values[0], err);
 	return ret ?: share(texts, key, &requirement->key, err);
@@ -153,6 +150,25 @@ static int compare_requirements(const void *a, const void *b)
 	return order;
 }
 
+/* Allocate @count requirements. The first @label_count are of labels, with a value each. */
+static int make_requirements(struct mk_selector *selector, size_t label_count, size_t count,
+			     struct mk_error *err)
+{
+	const char **values;
+
+	selector->requirements = calloc(1, count * sizeof(*selector->requirements) +
+						   label_count * sizeof(*values));
+	if (!selector->requirements)
+		return mk_error_errno(err, ENOMEM, "selector");
+	selector->count = count;
+	values = (const char **)&selector->requirements[count];
+	for (size_t i = 0; i < label_count; i++) {
+		selector->requirements[i].is_label = true;
+		selector->requirements[i].values = &values[i];
+	}
+	return 0;
+}
+
 int selector_decode(struct mk_texts *texts, const struct mk_json *at, struct mk_selector *selector,
 		    struct mk_error *err)
 {
@@ -167,10 +183,7 @@ int selector_decode(struct mk_texts *texts, const struct mk_json *at, struct mk_
 	count = label_count + tree_length(&list);
 	if (count == 0)
 		return 0;
-	selector->requirements = calloc(count, sizeof(*selector->requirements));
-	if (!selector->requirements)
-		return mk_error_errno(err, ENOMEM, "selector");
-	selector->count = count;
+	ret = make_requirements(selector, label_count, count, err);
 	count = 0;
 	if (labels.value) {
 		json_object_object_foreach(labels.value, key, unused)
@@ -209,7 +222,8 @@ void selector_release(struct mk_texts *texts, struct mk_selector *selector)
 		for (size_t j = 0; j < requirement->value_count; j++)
 			text_release(texts, requirement->values[j]);
 		text_release(texts, requirement->key);
-		free(requirement->values);
+		if (!requirement->is_label)
+			free(requirement->values);
 	}
 	free(selector->requirements);
 	*selector = (struct mk_selector){ 0 };
@@ -270,10 +284,12 @@ struct mk_policy_port_object *policy_port_add(struct mk_policy_rule_object *rule
 
 static void release_peer(struct mk_texts *texts, struct mk_policy_peer_object *peer)
 {
-	selector_release(texts, &peer->namespaces);
-	selector_release(texts, &peer->pods);
-	selector_release(texts, &peer->nodes);
-	free(peer->except);
+	if (peer->kind == MK_PEER_BLOCK) {
+		free(peer->except);
+	} else {
+		selector_release(texts, &peer->namespaces);
+		selector_release(texts, &peer->pods);
+	}
 	*peer = (struct mk_policy_peer_object){ .kind = MK_PEER_INVALID };
 }
 
@@ -311,11 +327,12 @@ int policy_cidr_decode(const struct mk_json *at, struct mk_cidr *cidr, struct mk
 
 static bool peer_equal(const struct mk_policy_peer_object *a, const struct mk_policy_peer_object *b)
 {
-	return a->kind == b->kind && a->has_namespaces == b->has_namespaces &&
-	       selector_equal(&a->namespaces, &b->namespaces) &&
-	       selector_equal(&a->pods, &b->pods) && selector_equal(&a->nodes, &b->nodes) &&
-	       mk_cidr_equal(&a->cidr, &b->cidr) &&
-	       mk_cidrs_equal(a->except, a->except_count, b->except, b->except_count);
+	if (a->kind != b->kind || a->has_namespaces != b->has_namespaces)
+		return false;
+	if (a->kind == MK_PEER_BLOCK)
+		return mk_cidr_equal(&a->cidr, &b->cidr) &&
+		       mk_cidrs_equal(a->except, a->except_count, b->except, b->except_count);
+	return selector_equal(&a->namespaces, &b->namespaces) && selector_equal(&a->pods, &b->pods);
 }
 
 static bool port_equal(const struct mk_policy_port_object *a, const struct mk_policy_port_object *b)
