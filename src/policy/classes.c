@@ -398,14 +398,14 @@ static void remove_claim(struct address *address, const struct mk_pod_object *po
 	free(other);
 }
 
-static void claim(struct mk_policies *policies, const struct mk_pod_object *pod,
-		  const struct mk_ip *ip)
+static void claim(struct mk_policies *policies, const struct mk_pod_object *pod, size_t family)
 {
+	const struct mk_ip ip = mk_pod_ip(pod, family);
 	struct address *address;
 
-	if (ip->family == AF_UNSPEC)
+	if (ip.family == AF_UNSPEC)
 		return;
-	address = address_get(policies, ip);
+	address = address_get(policies, &ip);
 	if (has_claim(address, pod))
 		return;
 	add_claim(address, pod);
@@ -426,8 +426,11 @@ static void unclaim(struct mk_policies *policies, const struct mk_pod_object *po
 void forget_peer(struct mk_policies *policies, const struct mk_pod_object *pod,
 		 const struct mk_pod_object *former)
 {
-	for (int i = 0; i < MK_FAMILIES; i++)
-		unclaim(policies, pod, &former->ips[i]);
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		const struct mk_ip ip = mk_pod_ip(former, i);
+
+		unclaim(policies, pod, &ip);
+	}
 }
 
 /* Rules 21, 43 and 44: a Pod is a peer until it has finished or is gone, but not with its node's
@@ -438,8 +441,8 @@ void look_at_peer(struct mk_policies *policies, const char *namespace_, const ch
 
 	if (!pod || pod->host_network || pod->finished)
 		return;
-	for (int i = 0; i < MK_FAMILIES; i++)
-		claim(policies, pod, &pod->ips[i]);
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		claim(policies, pod, i);
 }
 
 static void forget_claims(void *ctx, void *entry)

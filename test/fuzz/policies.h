@@ -25,7 +25,7 @@ static inline void add_sandbox(void *ctx, const struct mk_pod_object *pod)
 		.uid = pod->uid,
 		.namespace_ = pod->namespace_,
 		.name = pod->name,
-		.ips = { pod->ips[0], pod->ips[1] },
+		.ips = { mk_pod_ip(pod, 0), mk_pod_ip(pod, 1) },
 		.ifindex = (int)++sandboxes->count,
 	};
 }

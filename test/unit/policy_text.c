@@ -29,9 +29,12 @@ void summarize_pod(struct line *line, const struct mk_pod_object *pod)
 	if (pod->node_name)
 		mk_line_add(line, " @%s", pod->node_name);
 	add_labels(line, &pod->labels);
-	for (size_t i = 0; i < MK_FAMILIES; i++)
-		if (pod->ips[i].family != AF_UNSPEC)
-			mk_line_add(line, " %s", mk_ip_format(&pod->ips[i], text));
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		const struct mk_ip ip = mk_pod_ip(pod, i);
+
+		if (ip.family != AF_UNSPEC)
+			mk_line_add(line, " %s", mk_ip_format(&ip, text));
+	}
 	for (size_t i = 0; i < pod->port_count; i++)
 		mk_line_add(line, " %s:%u/%s", pod->ports[i].name, pod->ports[i].port,
 			    proto_name(pod->ports[i].proto));

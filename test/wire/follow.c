@@ -189,10 +189,11 @@ static void add_labels(struct text *text, char *line, const struct mk_labels *la
 
 static void add_pod(void *ctx, const struct mk_pod_object *pod)
 {
-	char *line = NULL, ip[MK_IP_STRLEN];
+	const struct mk_ip ip = mk_pod_ip(pod, 0);
+	char *line = NULL, text[MK_IP_STRLEN];
 
 	if (asprintf(&line, "pod %s/%s %s %s%s", pod->namespace_, pod->name,
-		     address(&pod->ips[0], ip), pod->node_name ? pod->node_name : "-",
+		     address(&ip, text), pod->node_name ? pod->node_name : "-",
 		     pod->finished ? " finished" : "") < 0)
 		fail("dump", "out of memory");
 	add_labels(ctx, line, &pod->labels);

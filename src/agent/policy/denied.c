@@ -93,9 +93,9 @@ struct search {
 static void match(void *ctx, const struct mk_pod_object *pod)
 {
 	const struct search *search = ctx;
+	const struct mk_ip ip = mk_pod_ip(pod, mk_family_index(search->ip.family));
 
-	if (!pod->host_network && !pod->finished &&
-	    mk_ip_equal(&pod->ips[mk_family_index(search->ip.family)], &search->ip))
+	if (!pod->host_network && !pod->finished && mk_ip_equal(&ip, &search->ip))
 		snprintf(search->name, POD_CHARS, "%s/%s", pod->namespace_, pod->name);
 }
 

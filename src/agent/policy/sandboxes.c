@@ -128,8 +128,11 @@ static void match(void *ctx, const struct mk_pod_object *pod)
 	struct search *search = ctx;
 	bool fits = false;
 
-	for (size_t i = 0; i < MK_FAMILIES; i++)
-		fits |= has_address(&pod->ips[i], &search->sandbox->ips[i]);
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		const struct mk_ip ip = mk_pod_ip(pod, i);
+
+		fits |= has_address(&ip, &search->sandbox->ips[i]);
+	}
 	if (!fits || pod->host_network || pod->finished || !pod->node_name ||
 	    strcmp(pod->node_name, search->node) != 0)
 		return;

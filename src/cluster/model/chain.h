@@ -61,7 +61,6 @@ struct mk_chain {
 	bool applies[MK_POLICY_DIRECTIONS]; /* EGRESS: flows that chained pods begin */
 	bool leaves_open_flows; /* takeOpenFlows: false */
 };
-_Static_assert(sizeof(struct mk_chain) <= sizeof(struct mk_pod_object), "an entry of the model");
 
 /* Functions and ends. */
 static inline size_t mk_chain_length(const struct mk_chain *chain)
@@ -95,7 +94,7 @@ struct mk_function_pod {
 	const char *namespace_, *name, *function;
 	const char *uid; /* NULL: a file gave none */
 	const char *node_name; /* NULL: not bound yet */
-	const struct mk_ip *ips; /* MK_FAMILIES, by mk_family_index(); AF_UNSPEC: none (yet) */
+	struct mk_ip ips[MK_FAMILIES]; /* by mk_family_index(); AF_UNSPEC: none (yet) */
 	bool ready; /* condition Ready is True */
 	bool deleting; /* it has a deletionTimestamp */
 	bool finished; /* Succeeded or Failed */

@@ -134,8 +134,8 @@ static int decode_times(const struct mk_json *metadata, const struct mk_json *st
 	if (ret < 0)
 		return ret;
 	pod->terminating = deleted && *deleted;
-	if (text && mk_time_parse(text, &unix_ns) == 0)
-		pod->started_unix_s = unix_ns / NS_PER_S;
+	if (text && mk_time_parse(text, &unix_ns) == 0 && unix_ns > 0)
+		pod->started_unix_s = (uint32_t)(unix_ns / NS_PER_S);
 	return 0;
 }
 
@@ -160,7 +160,7 @@ static int add_ip(const struct mk_json *parent, const char *key, struct mk_pod_o
 		  struct mk_error *err)
 {
 	struct mk_json at;
-	struct mk_ip ip, *known;
+	struct mk_ip ip;
 	int ret = tree_member(parent, key, json_type_string, &at, err);
 
 	if (ret < 0 || !at.value || !*mk_json_string(&at))
@@ -168,9 +168,12 @@ static int add_ip(const struct mk_json *parent, const char *key, struct mk_pod_o
 	ret = tree_ip(&at, &ip, err);
 	if (ret < 0)
 		return ret;
-	known = &pod->ips[mk_family_index(ip.family)];
-	if (known->family == AF_UNSPEC)
-		*known = ip;
+	if (mk_pod_ip(pod, mk_family_index(ip.family)).family != AF_UNSPEC)
+		return 0;
+	if (ip.family == AF_INET)
+		pod->ip4 = ip.v4;
+	else
+		pod->ip6 = ip.v6;
 	return 0;
 }
 
@@ -191,10 +194,12 @@ static int decode_ips(const struct mk_json *status, struct mk_pod_object *pod, s
 static int decode_spec(struct mk_texts *texts, const struct mk_json *spec,
 		       struct mk_pod_object *pod, struct mk_error *err)
 {
+	bool host_network = false;
 	const char *node;
 	int ret = tree_text(spec, "nodeName", &node, err);
 
-	ret = ret ?: tree_bool(spec, "hostNetwork", &pod->host_network, err);
+	ret = ret ?: tree_bool(spec, "hostNetwork", &host_network, err);
+	pod->host_network = host_network;
 	ret = ret ?: decode_ports(texts, spec, pod, err);
 	if (ret < 0 || !node || !*node)
 		return ret;
@@ -293,7 +298,8 @@ bool pod_equal(const union policy_object *a, const union policy_object *b)
 
 	return left->ports == right->ports && text_compare(left->uid, right->uid) == 0 &&
 	       left->node_name == right->node_name && labels_equal(&left->labels, &right->labels) &&
-	       mk_ips_equal(left->ips, MK_FAMILIES, right->ips, MK_FAMILIES) &&
+	       left->ip4.s_addr == right->ip4.s_addr &&
+	       memcmp(&left->ip6, &right->ip6, sizeof(left->ip6)) == 0 &&
 	       left->started_unix_s == right->started_unix_s &&
 	       left->host_network == right->host_network && left->finished == right->finished &&
 	       left->terminating == right->terminating && left->ready == right->ready &&

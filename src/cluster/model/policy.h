@@ -22,8 +22,8 @@ struct mk_object_label {
 };
 struct mk_labels {
 	const struct mk_object_label *of; /* sorted by key text; NULL: none */
-	size_t count;
-};
+	uint32_t count;
+} __attribute__((packed, aligned(4))); /* four bytes of a pod may follow without padding */
 
 enum mk_operator {
 	MK_OPERATOR_IN,
@@ -56,19 +56,35 @@ struct mk_pod_object {
 	 * is another node's (mk_model_set_node()) and of no function (chain.h). */
 	char *uid;
 	char *node_name; /* NULL: not bound yet */
-	struct mk_labels labels;
-	struct mk_ip ips[MK_FAMILIES]; /* by mk_family_index(); AF_UNSPEC: none (yet) */
 	/* Of containers and restartable init containers, sorted by name, proto, port; NULL: none.
 	 * Equal lists have equal pointers. */
 	const struct mk_named_port *ports;
-	int64_t started_unix_s; /* status.startTime, or else creationTimestamp */
+	struct mk_labels labels;
+	uint32_t started_unix_s; /* status.startTime, or else creationTimestamp */
+	struct in_addr ip4; /* all zeros: none (yet); see mk_pod_ip() */
+	struct in6_addr ip6;
 	uint16_t port_count;
-	bool host_network, finished, terminating; /* finished: Succeeded or Failed */
+	bool host_network : 1, finished : 1, terminating : 1; /* finished: Succeeded or Failed */
 	/* Only of function pods (chain.h). */
-	bool ready, asks_for_ports : 1, is_tap : 1, is_end : 1;
+	bool ready : 1, asks_for_ports : 1, is_tap : 1, is_end : 1;
 	uint8_t weight; /* MK_FUNCTION_WEIGHT_WRONG: the annotation makes no sense */
 };
-_Static_assert(sizeof(struct mk_pod_object) == 112, "a cluster has a hundred thousand");
+_Static_assert(sizeof(struct mk_pod_object) == 80, "a cluster has a hundred thousand");
+
+/* Return the address of family mk_family_index(); AF_UNSPEC: none (yet). */
+static inline struct mk_ip mk_pod_ip(const struct mk_pod_object *pod, size_t family)
+{
+	struct mk_ip ip = { .family = AF_UNSPEC };
+
+	if (family == mk_family_index(AF_INET) && pod->ip4.s_addr) {
+		ip.family = AF_INET;
+		ip.v4 = pod->ip4;
+	} else if (family == mk_family_index(AF_INET6) && !IN6_IS_ADDR_UNSPECIFIED(&pod->ip6)) {
+		ip.family = AF_INET6;
+		ip.v6 = pod->ip6;
+	}
+	return ip;
+}
 
 struct mk_namespace_object {
 	char *name;

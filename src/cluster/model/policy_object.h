@@ -23,8 +23,6 @@ union policy_object {
 	struct mk_published_service published_service;
 	struct mk_service_export service_export;
 };
-/* One is in each entry of the model, and most are Pods. */
-_Static_assert(sizeof(union policy_object) == sizeof(struct mk_pod_object), "size of an entry");
 
 mk_must_check int pod_decode(struct mk_texts *texts, const struct mk_json *tree,
 			     const struct mk_object_id *id, union policy_object *object,

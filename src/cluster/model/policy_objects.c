@@ -7,8 +7,8 @@
 
 struct policy_entry {
 	struct mk_index_link link;
-	union policy_object object;
-	char key[]; /* namespace and name, each with a NUL */
+	uint32_t object_bytes;
+	union policy_object object; /* only @object_bytes of it; then key_of() */
 };
 
 static const struct {
@@ -17,23 +17,24 @@ static const struct {
 		      struct mk_error *err);
 	bool (*equal)(const union policy_object *a, const union policy_object *b);
 	void (*release)(struct mk_texts *texts, union policy_object *object);
+	uint32_t bytes;
 } kinds[MK_KIND_COUNT] = {
-	[MK_KIND_POD] = { pod_decode, pod_equal, pod_release },
-	[MK_KIND_NAMESPACE] = { namespace_decode, namespace_equal, namespace_release },
+	[MK_KIND_POD] = { pod_decode, pod_equal, pod_release, sizeof(struct mk_pod_object) },
+	[MK_KIND_NAMESPACE] = { namespace_decode, namespace_equal, namespace_release, sizeof(struct mk_namespace_object) },
 	[MK_KIND_NETWORK_POLICY] = { network_policy_decode, network_policy_equal,
-				     network_policy_release },
+				     network_policy_release, sizeof(struct mk_network_policy) },
 	[MK_KIND_CLUSTER_POLICY] = { cluster_policy_decode, cluster_policy_equal,
-				     cluster_policy_release },
-	[MK_KIND_CHAIN] = { chain_decode, chain_equal, chain_release },
-	[MK_KIND_CLUSTER_PEER] = { cluster_peer_decode, cluster_peer_equal, cluster_peer_release },
+				     cluster_policy_release, sizeof(struct mk_cluster_policy) },
+	[MK_KIND_CHAIN] = { chain_decode, chain_equal, chain_release, sizeof(struct mk_chain) },
+	[MK_KIND_CLUSTER_PEER] = { cluster_peer_decode, cluster_peer_equal, cluster_peer_release, sizeof(struct mk_cluster_peer) },
 	[MK_KIND_PUBLISHED_CLUSTER] = { published_cluster_decode, published_cluster_equal,
-					published_cluster_release },
+					published_cluster_release, sizeof(struct mk_published_cluster) },
 	[MK_KIND_PUBLISHED_NODE] = { published_node_decode, published_node_equal,
-				     published_node_release },
+				     published_node_release, sizeof(struct mk_published_node) },
 	[MK_KIND_PUBLISHED_SERVICE] = { published_service_decode, published_service_equal,
-					published_service_release },
+					published_service_release, sizeof(struct mk_published_service) },
 	[MK_KIND_SERVICE_EXPORT] = { service_export_decode, service_export_equal,
-				     service_export_release },
+				     service_export_release, sizeof(struct mk_service_export) },
 };
 
 bool model_is_policy_object(enum mk_kind kind)
@@ -62,14 +63,20 @@ static struct policy_entry *entry_of(struct mk_index_link *link)
 	return link ? mk_index_entry(link, struct policy_entry, link) : NULL;
 }
 
+/* Return namespace and name, each with a NUL. */
+static char *key_of(const struct policy_entry *entry)
+{
+	return (char *)&entry->object + entry->object_bytes;
+}
+
 static const char *name_of(const struct policy_entry *entry)
 {
-	return entry->key + strlen(entry->key) + 1;
+	return key_of(entry) + strlen(key_of(entry)) + 1;
 }
 
 static bool has_names(const struct policy_entry *entry, const char *namespace_, const char *name)
 {
-	return strcmp(entry->key, namespace_) == 0 && strcmp(name_of(entry), name) == 0;
+	return strcmp(key_of(entry), namespace_) == 0 && strcmp(name_of(entry), name) == 0;
 }
 
 /* Visit all objects of a kind: after NULL the first one. */
@@ -95,11 +102,13 @@ static struct policy_entry *add(struct mk_model *model, const struct mk_object_i
 {
 	char key[MK_MODEL_KEY_CHARS];
 	size_t bytes = make_key(key, id->namespace_, id->name);
-	struct policy_entry *entry = calloc(1, sizeof(*entry) + bytes);
+	struct policy_entry *entry = calloc(
+		1, offsetof(struct policy_entry, object) + kinds[id->kind].bytes + bytes);
 
 	if (!entry)
 		return NULL;
-	memcpy(entry->key, key, bytes);
+	entry->object_bytes = kinds[id->kind].bytes;
+	memcpy(key_of(entry), key, bytes);
 	if (mk_index_add(&model->policy_objects[id->kind], &entry->link,
 			 mk_index_hash(key, bytes)) == 0)
 		return entry;
@@ -110,7 +119,7 @@ static struct policy_entry *add(struct mk_model *model, const struct mk_object_i
 /* The names of an object are those of its entry. */
 static void set_names(enum mk_kind kind, struct policy_entry *entry)
 {
-	char *namespace_ = entry->key, *name = namespace_ + strlen(namespace_) + 1;
+	char *namespace_ = key_of(entry), *name = namespace_ + strlen(namespace_) + 1;
 	union policy_object *object = &entry->object;
 
 	if (kind == MK_KIND_POD) {
@@ -153,7 +162,7 @@ static bool is_of_peers(enum mk_kind kind)
 static void tell(const struct mk_model *model, enum mk_kind kind, const struct policy_entry *entry,
 		 const union policy_object *former)
 {
-	const char *namespace_ = entry->key, *name = name_of(entry);
+	const char *namespace_ = key_of(entry), *name = name_of(entry);
 	const struct mk_model_listener *to = &model->listener;
 
 	if (kind == MK_KIND_POD && to->pod_changed)
@@ -179,7 +188,7 @@ static void tell_gone(const struct mk_model *model, enum mk_kind kind,
 {
 	const struct mk_model_listener *to = &model->listener;
 
-	if (!to->published_gone || strcmp(entry->key, MK_PEERS_NAMESPACE) != 0)
+	if (!to->published_gone || strcmp(key_of(entry), MK_PEERS_NAMESPACE) != 0)
 		return;
 	if (kind == MK_KIND_PUBLISHED_CLUSTER)
 		to->published_gone(to->ctx, &entry->object.published_cluster, NULL);
@@ -213,7 +222,7 @@ static void forget_function(struct mk_model *model, struct function_pod *functio
 static void tell_function(const struct mk_model *model, const struct policy_entry *entry)
 {
 	if (model->listener.function_pod_changed)
-		model->listener.function_pod_changed(model->listener.ctx, entry->key,
+		model->listener.function_pod_changed(model->listener.ctx, key_of(entry),
 						     name_of(entry));
 }
 
@@ -254,11 +263,13 @@ static int replace(struct mk_model *model, const struct mk_object_id *id,
 		   struct policy_entry *entry, const union policy_object *object, bool is_new,
 		   struct mk_error *err)
 {
-	union policy_object old = entry->object;
-	bool changed = is_new || !kinds[id->kind].equal(&old, object);
+	union policy_object old;
+	bool changed;
 	int ret = 0;
 
-	entry->object = *object;
+	memcpy(&old, &entry->object, entry->object_bytes);
+	changed = is_new || !kinds[id->kind].equal(&old, object);
+	memcpy(&entry->object, object, entry->object_bytes);
 	set_names(id->kind, entry);
 	model_log_passed_over(id, passed_over(id->kind, &old), passed_over(id->kind, object));
 	if (changed)
@@ -398,7 +409,7 @@ void mk_model_each_network_policy(const struct mk_model *model, const char *name
 {
 	for (const struct policy_entry *entry = NULL;
 	     (entry = after(model, MK_KIND_NETWORK_POLICY, entry));)
-		if (!namespace_ || strcmp(entry->key, namespace_) == 0)
+		if (!namespace_ || strcmp(key_of(entry), namespace_) == 0)
 			visit(ctx, &entry->object.network_policy);
 }
 
@@ -433,7 +444,7 @@ void mk_model_each_published_node(const struct mk_model *model,
 {
 	for (const struct policy_entry *entry = NULL;
 	     (entry = after(model, MK_KIND_PUBLISHED_NODE, entry));)
-		if (strcmp(entry->key, MK_PEERS_NAMESPACE) == 0)
+		if (strcmp(key_of(entry), MK_PEERS_NAMESPACE) == 0)
 			visit(ctx, &entry->object.published_node);
 }
 
@@ -444,7 +455,7 @@ void mk_model_each_published_service(const struct mk_model *model, const char *c
 {
 	for (const struct policy_entry *entry = NULL;
 	     (entry = after(model, MK_KIND_PUBLISHED_SERVICE, entry));)
-		if (strcmp(entry->key, MK_PUBLISHED_NAMESPACE) == 0 &&
+		if (strcmp(key_of(entry), MK_PUBLISHED_NAMESPACE) == 0 &&
 		    strcmp(entry->object.published_service.cluster, cluster) == 0)
 			visit(ctx, &entry->object.published_service);
 }
@@ -485,7 +496,7 @@ static struct mk_function_pod view_function(const struct mk_pod_object *pod)
 		.function = pod_function(pod),
 		.uid = pod->uid,
 		.node_name = pod->node_name,
-		.ips = pod->ips,
+		.ips = { mk_pod_ip(pod, 0), mk_pod_ip(pod, 1) },
 		.ready = pod->ready,
 		.deleting = pod->terminating,
 		.finished = pod->finished,
