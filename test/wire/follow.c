@@ -192,9 +192,8 @@ static void add_pod(void *ctx, const struct mk_pod_object *pod)
 	const struct mk_ip ip = mk_pod_ip(pod, 0);
 	char *line = NULL, text[MK_IP_STRLEN];
 
-	if (asprintf(&line, "pod %s/%s %s %s%s", pod->namespace_, pod->name,
-		     address(&ip, text), pod->node_name ? pod->node_name : "-",
-		     pod->finished ? " finished" : "") < 0)
+	if (asprintf(&line, "pod %s/%s %s %s%s", pod->namespace_, pod->name, address(&ip, text),
+		     pod->node_name ? pod->node_name : "-", pod->finished ? " finished" : "") < 0)
 		fail("dump", "out of memory");
 	add_labels(ctx, line, &pod->labels);
 }

@@ -20,19 +20,23 @@ static const struct {
 	uint32_t bytes;
 } kinds[MK_KIND_COUNT] = {
 	[MK_KIND_POD] = { pod_decode, pod_equal, pod_release, sizeof(struct mk_pod_object) },
-	[MK_KIND_NAMESPACE] = { namespace_decode, namespace_equal, namespace_release, sizeof(struct mk_namespace_object) },
+	[MK_KIND_NAMESPACE] = { namespace_decode, namespace_equal, namespace_release,
+				sizeof(struct mk_namespace_object) },
 	[MK_KIND_NETWORK_POLICY] = { network_policy_decode, network_policy_equal,
 				     network_policy_release, sizeof(struct mk_network_policy) },
 	[MK_KIND_CLUSTER_POLICY] = { cluster_policy_decode, cluster_policy_equal,
 				     cluster_policy_release, sizeof(struct mk_cluster_policy) },
 	[MK_KIND_CHAIN] = { chain_decode, chain_equal, chain_release, sizeof(struct mk_chain) },
-	[MK_KIND_CLUSTER_PEER] = { cluster_peer_decode, cluster_peer_equal, cluster_peer_release, sizeof(struct mk_cluster_peer) },
+	[MK_KIND_CLUSTER_PEER] = { cluster_peer_decode, cluster_peer_equal, cluster_peer_release,
+				   sizeof(struct mk_cluster_peer) },
 	[MK_KIND_PUBLISHED_CLUSTER] = { published_cluster_decode, published_cluster_equal,
-					published_cluster_release, sizeof(struct mk_published_cluster) },
+					published_cluster_release,
+					sizeof(struct mk_published_cluster) },
 	[MK_KIND_PUBLISHED_NODE] = { published_node_decode, published_node_equal,
 				     published_node_release, sizeof(struct mk_published_node) },
 	[MK_KIND_PUBLISHED_SERVICE] = { published_service_decode, published_service_equal,
-					published_service_release, sizeof(struct mk_published_service) },
+					published_service_release,
+					sizeof(struct mk_published_service) },
 	[MK_KIND_SERVICE_EXPORT] = { service_export_decode, service_export_equal,
 				     service_export_release, sizeof(struct mk_service_export) },
 };
@@ -102,8 +106,8 @@ static struct policy_entry *add(struct mk_model *model, const struct mk_object_i
 {
 	char key[MK_MODEL_KEY_CHARS];
 	size_t bytes = make_key(key, id->namespace_, id->name);
-	struct policy_entry *entry = calloc(
-		1, offsetof(struct policy_entry, object) + kinds[id->kind].bytes + bytes);
+	struct policy_entry *entry =
+		calloc(1, offsetof(struct policy_entry, object) + kinds[id->kind].bytes + bytes);
 
 	if (!entry)
 		return NULL;

@@ -156,8 +156,8 @@ static int make_requirements(struct mk_selector *selector, size_t label_count, s
 {
 	const char **values;
 
-	selector->requirements = calloc(1, count * sizeof(*selector->requirements) +
-						   label_count * sizeof(*values));
+	selector->requirements =
+		calloc(1, count * sizeof(*selector->requirements) + label_count * sizeof(*values));
 	if (!selector->requirements)
 		return mk_error_errno(err, ENOMEM, "selector");
 	selector->count = count;
