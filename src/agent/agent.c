@@ -521,8 +521,8 @@ int mk_agent_main(int argc, char **argv)
 		mk_log_error("out of memory");
 		return 1;
 	}
-	/* Large blocks are freed to the kernel at once. By default glibc raises this limit with each
-	 * of them, and then their memory becomes holes between small blocks. */
+	/* Large blocks are freed to the kernel at once. By default glibc raises this limit with
+	 * each of them, and then their memory becomes holes between small blocks. */
 	mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
 	join_parts(agent);
 	mk_log_never_block();

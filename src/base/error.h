@@ -17,6 +17,8 @@ struct mk_error {
 };
 
 #define mk_must_check __attribute__((warn_unused_result))
+/* A struct of pointers and numbers whose size is a multiple of 4, not of 8. */
+#define mk_packed __attribute__((packed, aligned(4)))
 
 /* Set @err to @code (an errno; 0 counts as EINVAL) and the text. Returns -code: always negative. */
 int mk_error_set(struct mk_error *err, int code, const char *fmt, ...)

@@ -13,10 +13,10 @@
 #include "base/error.h"
 
 /* Packed: four bytes of an entry may follow without padding. */
-struct mk_index_link {
+struct mk_packed mk_index_link {
 	struct mk_index_link *next;
 	uint32_t hash;
-} __attribute__((packed, aligned(4)));
+};
 
 struct mk_index {
 	struct mk_index_link **chains;

@@ -72,8 +72,8 @@ void *rows_kept(const struct rows *rows, const void *key);
 void *rows_keep(struct rows *rows, const void *key);
 void rows_let_go(struct rows *rows, void *entry);
 void rows_each_kept(const struct rows *rows, void (*visit)(void *ctx, void *entry), void *ctx);
-/* With @fill instead of rows_put() and rows_remove(): is the row of a kept entry wanted, and does it
- * say something else than before? */
+/* With @fill instead of rows_put() and rows_remove(): is the row of a kept entry wanted, and does
+ * it say something else than before? */
 void rows_want(struct rows *rows, void *entry, bool wanted, bool is_other);
 /* List what has changed since the last call. */
 void rows_changes(struct rows *rows);

@@ -20,10 +20,11 @@
 struct mk_object_label {
 	const char *key, *value;
 };
-struct mk_labels {
+/* Packed: four bytes of a pod may follow without padding. */
+struct mk_packed mk_labels {
 	const struct mk_object_label *of; /* sorted by key text; NULL: none */
 	uint32_t count;
-} __attribute__((packed, aligned(4))); /* four bytes of a pod may follow without padding */
+};
 
 enum mk_operator {
 	MK_OPERATOR_IN,
