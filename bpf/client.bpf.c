@@ -48,6 +48,8 @@ static __always_inline int open_delegated(struct __sk_buff *skb, struct chain_ct
 	ret = open_flow(skb, ctx, pkt, request, forgotten(ret, pkt->tuple.sport), 0);
 	if (ret == MK_GO_ON)
 		return send_opened(skb, ctx, pkt, request);
+	if (is_here && (ret == MK_DROP_NO_LOCAL_BACKEND || ret == MK_DROP_OVERLAY_STRAY))
+		return delegate_back(skb, ctx, pkt);
 	account_drop(request->service_id, ret);
 	return service_reject(skb, ctx, pkt, ret);
 }
@@ -83,6 +85,18 @@ static __always_inline int forget_kept(const struct mk_tuple *original, const st
 	       bpf_map_delete_elem(&sessions_young, original) == 0;
 }
 
+/* Open a flow of a client outside again. If it has been opened again already (@is_open), the packet
+ * follows it. */
+static __always_inline int reopen(struct __sk_buff *skb, struct chain_ctx *ctx,
+				  const struct packet *pkt, __u8 flags, int is_open)
+{
+	ctx->hook = MK_HOOK_UPLINK;
+	ctx->opens = CHAIN_OPENS_SERVICE;
+	ctx->reverse_flags = 0;
+	ctx->flags = flags;
+	return chain_next(skb, ctx, pkt, is_open ? MK_PROG_ELB : MK_PROG_OPEN);
+}
+
 /* Another node has sent back a client's packet (client.h). It becomes the packet that the client
  * sent, and the flow is opened again, masqueraded. */
 static __always_inline int open_again(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -90,7 +104,7 @@ static __always_inline int open_again(struct __sk_buff *skb, struct chain_ctx *c
 {
 	struct mk_tuple key, original;
 	struct mk_session *session;
-	int ret, again;
+	int ret, is_open;
 
 	tuple_reverse(&key, &pkt->tuple);
 	session = bpf_map_lookup_elem(&sessions, &key);
@@ -98,15 +112,35 @@ static __always_inline int open_again(struct __sk_buff *skb, struct chain_ctx *c
 	if (!session || session->flags & MK_SESSION_FORWARD)
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
 	tuple_reverse(&original, &session->to);
-	again = forget_kept(&original, &pkt->tuple);
+	is_open = !forget_kept(&original, &pkt->tuple);
 	ret = rewrite(skb, pkt, &original, &ctx->flags);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);
-	ctx->hook = MK_HOOK_UPLINK;
-	ctx->opens = CHAIN_OPENS_SERVICE;
-	ctx->reverse_flags = 0;
-	ctx->flags = CHAIN_MASQUERADES;
-	return chain_next(skb, ctx, pkt, again ? MK_PROG_OPEN : MK_PROG_ELB);
+	return reopen(skb, ctx, pkt, CHAIN_MASQUERADES, is_open);
+}
+
+/* Remove the session of @key if its packets go to the pod's node as they are. Returns 1, or 0. */
+static __always_inline int forget_delegated(const struct mk_tuple *key)
+{
+	struct mk_session *session = bpf_map_lookup_elem(&sessions, key);
+
+	if (session) {
+		if (!is_delegated(session->flags, &session->to.daddr))
+			return 0;
+		session_remove(SERVICE_SESSIONS, key, session,
+			       session_peer(SERVICE_SESSIONS, session));
+		return 1;
+	}
+	session = bpf_map_lookup_elem(&sessions_young, key);
+	return session && is_delegated(session->flags, &session->to.daddr) &&
+	       bpf_map_delete_elem(&sessions_young, key) == 0;
+}
+
+/* The pod's node has sent back a request. Its flow is opened again, translated. */
+static __always_inline int translate_refused(struct __sk_buff *skb, struct chain_ctx *ctx,
+					     const struct packet *pkt)
+{
+	return reopen(skb, ctx, pkt, 0, !forget_delegated(&pkt->tuple));
 }
 
 SEC("tc")
@@ -120,6 +154,8 @@ int client(struct __sk_buff *skb)
 	if (ret != MK_GO_ON || !room)
 		return drop(skb, ctx.hook, ret == MK_GO_ON ? MK_DROP_SESSION_TABLE_FULL : ret,
 			    &pkt.tuple);
+	if (ctx.opens == CHAIN_OPENS_SERVICE && ctx.hook == MK_HOOK_OVERLAY)
+		return translate_refused(skb, &ctx, &pkt);
 	if (ctx.opens)
 		return open_delegated(skb, &ctx, &pkt, &room->request);
 	return is_pod_range(&pkt.tuple.daddr) ? open_again(skb, &ctx, &pkt)

@@ -9,6 +9,9 @@
  * UDP flow that is not established. The first node notes them in its session, which lives as that
  * of any other flow.
  *
+ * The nodes learn of a change one after the other. If the pod's node cannot serve a request, it
+ * sends it back, and the first node translates the flow.
+ *
  * Every node takes such packets, whatever it does itself. */
 #ifndef MK_BPF_DIRECT_RETURN_H
 #define MK_BPF_DIRECT_RETURN_H
@@ -68,14 +71,27 @@ static __always_inline int delegate_to(struct __sk_buff *skb, struct chain_ctx *
 	return chain_next(skb, ctx, pkt, MK_PROG_ROUTER);
 }
 
-/* The same for a packet that another node has sent on: two nodes would send it to each other until
- * its TTL ends. */
+/* Has the frame's node sent a request back (delegate_back())? Such frames come by VXLAN. Frames
+ * from the link may have a device's MAC address, which may look alike. */
+static __always_inline int is_refused(struct __sk_buff *skb)
+{
+	const struct ethhdr *eth = packet_at(skb, 0, sizeof(*eth));
+
+	return eth && eth->h_source[0] & MK_MAC_SENT_BACK && is_on_overlay(skb);
+}
+
+/* Send a packet on that another node has sent on. If @node itself has sent it back, this node
+ * translates the flow (program `client`). If that node has only forwarded it, it is dropped: the
+ * two would send it to each other until its TTL ends. */
 static __always_inline int delegate_on(struct __sk_buff *skb, struct chain_ctx *ctx,
 				       const struct packet *pkt, __u32 node)
 {
-	if (node == node_of_frame(skb))
+	if (node != node_of_frame(skb))
+		return delegate_to(skb, ctx, pkt, node);
+	if (!is_refused(skb))
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
-	return delegate_to(skb, ctx, pkt, node);
+	ctx->opens = CHAIN_OPENS_SERVICE;
+	return chain_next(skb, ctx, pkt, MK_PROG_CLIENT);
 }
 
 /* The node to which an ICMP error about an answer goes on; 0: to none. */
@@ -125,6 +141,12 @@ static __always_inline void note_answer(struct __sk_buff *skb, struct packet *pk
  * address, maybe in one direction. So a node shows it with each answer to a probe of the link. The
  * answer also says whether the node gets such frames of the asking node: then it is sent more. */
 
+/* Is the packet for another node one that delegate_back() sends? */
+static __always_inline int is_back(const struct chain_ctx *ctx)
+{
+	return ctx->opens == CHAIN_OPENS_DELEGATED;
+}
+
 static __always_inline __u16 relay_second(void)
 {
 	return bpf_ktime_get_ns() / 1000000000 & MK_SHOWN_SECONDS;
@@ -137,7 +159,7 @@ relay_link(const struct chain_ctx *ctx, const struct packet *pkt, const struct m
 {
 	const struct mk_link_node *node;
 
-	if (!mk_node.returns_direct || !(ctx->flags & CHAIN_VIA_OVERLAY) ||
+	if (!mk_node.returns_direct || !(ctx->flags & CHAIN_VIA_OVERLAY) || is_back(ctx) ||
 	    is_pod_range(&pkt->tuple.saddr) || is_pod_range(&pkt->tuple.daddr))
 		return NULL;
 	node = link_node_of(route->vtep_mac);
@@ -269,6 +291,16 @@ static __always_inline int is_delegated_here(struct __sk_buff *skb, const struct
 {
 	return !is_pod_range(&pkt->tuple.daddr) && is_client_outside(&pkt->tuple.saddr) &&
 	       !is_addr(&pkt->tuple.daddr, mk_node_addr()) && frontend_of_delegated(skb, pkt);
+}
+
+/* Send a request back to the node that has delegated it, in VXLAN and with a mark: this node does
+ * not know the Service (yet), or has no endpoint of it (any more). That node translates the flow. A
+ * marked frame is never sent back. */
+static __always_inline int delegate_back(struct __sk_buff *skb, struct chain_ctx *ctx,
+					 const struct packet *pkt)
+{
+	ctx->opens = CHAIN_OPENS_DELEGATED;
+	return delegate_to(skb, ctx, pkt, node_of_frame(skb));
 }
 
 /* Choose a local backend: Maglev's choice, which is the other node's, if it is local; otherwise by

@@ -151,6 +151,8 @@ static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *
 	if (ctx->hook == MK_HOOK_OVERLAY && is_of_this_host(pkt))
 		return send_back(skb, ctx, pkt);
 	if (ctx->hook == MK_HOOK_OVERLAY && !is_pod_range(&pkt->tuple.daddr)) {
+		if (is_refused(skb))
+			return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
 		if (is_answer_of_node(pkt))
 			return chain_next(skb, ctx, pkt, MK_PROG_CLIENT);
 		if (is_delegated_here(skb, pkt)) {

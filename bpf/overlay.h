@@ -46,6 +46,18 @@ static __always_inline int is_same_mac(const __u8 *mac, const __u8 *other)
 	       *(const __u16 *)(mac + 4) == *(const __u16 *)(other + 4);
 }
 
+/* In the first byte of a frame's source: its node sends a request back (direct_return.h). */
+#define MK_MAC_SENT_BACK 0x04
+
+/* Is @mac that of the node with @vtep_mac, with the mark or without? */
+static __always_inline int is_mac_of_node(const __u8 *mac, const __u8 *vtep_mac)
+{
+	const __u32 mark = bpf_htonl((__u32)MK_MAC_SENT_BACK << 24);
+
+	return (*(const __u32 *)mac & ~mark) == *(const __u32 *)vtep_mac &&
+	       *(const __u16 *)(mac + 4) == *(const __u16 *)(vtep_mac + 4);
+}
+
 /* May the node with @vtep_mac send from @addr? Addresses in the cluster's ranges belong to one
  * node. A node may also forward packets from other addresses, for clients outside. */
 static __always_inline int is_source_of_node(const struct mk_addr *addr, const __u8 *vtep_mac)
@@ -68,10 +80,10 @@ static __always_inline int may_carry(const struct carried *inner, const struct m
 	struct mk_tuple tuple;
 
 	if (eth.h_proto != bpf_htons(MK_ETH_P_IP))
-		return is_same_mac(eth.h_source, peer->vtep_mac);
+		return is_mac_of_node(eth.h_source, peer->vtep_mac);
 	tuple_from_ip(&tuple, &ip);
 	if (!is_pod_range(&tuple.saddr) && !is_vtep_range(&tuple.saddr))
-		return is_same_mac(eth.h_source, peer->vtep_mac);
+		return is_mac_of_node(eth.h_source, peer->vtep_mac);
 	return is_source_of_node(&tuple.saddr, peer->vtep_mac);
 }
 

@@ -142,6 +142,8 @@ static __always_inline int to_overlay(struct __sk_buff *skb, struct chain_ctx *c
 	if (node && wire_bytes(skb, pkt) <= mtu_bytes)
 		return route->is_direct ? direct_send(node) : relay_send(frame.eth, node);
 	set_macs(frame.eth, mk_node.vtep_mac, route->vtep_mac);
+	if (is_back(ctx))
+		frame.eth->h_source[0] |= MK_MAC_SENT_BACK;
 	return bpf_redirect(links->overlay_ifindex, 0);
 }
 
@@ -192,6 +194,13 @@ static __always_inline int needs_masquerade(const struct packet *pkt, enum mk_ro
 	       (!mk_node.keeps_source || type == MK_ROUTE_NODE);
 }
 
+/* Has another node delegated this request, for a Service that this node does not know? */
+static __always_inline int is_unknown_request(const struct chain_ctx *ctx, const struct packet *pkt)
+{
+	return ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED) &&
+	       (is_connection(pkt) || pkt->l4 == MK_L4_UDP) && is_client_outside(&pkt->tuple.saddr);
+}
+
 /* @type: of the route, or 0. */
 static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      struct packet *pkt, enum mk_route_type type)
@@ -202,6 +211,8 @@ static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *c
 
 	if (!is_unicast(&pkt->tuple.daddr))
 		return drop(skb, ctx->hook, MK_DROP_NOT_UNICAST, &pkt->tuple);
+	if (is_unknown_request(ctx, pkt))
+		return delegate_back(skb, ctx, pkt);
 	if (service_is_vip(&pkt->tuple.daddr))
 		return to_vip(skb, ctx, pkt);
 	if (is_overlay_carrier(pkt))

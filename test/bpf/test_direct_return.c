@@ -36,14 +36,15 @@ START_TEST(test_taken_ends)
 }
 END_TEST
 
-/* Without its session an answer goes out nevertheless: a FIN must not be lost. */
+/* Without its session an answer goes out nevertheless: a FIN must not be lost. From an unknown
+ * address it may be a request, and goes back to its node (test_sent_back), which drops it. */
 START_TEST(test_answer_of_no_session)
 {
 	const struct frame_options fin = { .tcp_flags = FIN | ACK };
 
 	from_node2("FIN", taken[0].answer, &fin, TO_UPLINK, taken[0].answer);
-	from_node2("from another address", "tcp 198.51.100.77:80 > 203.0.113.9:5000", &fin, DROPPED,
-		   NULL);
+	from_node2("from another address", "tcp 198.51.100.77:80 > 203.0.113.9:5000", &fin,
+		   TO_OVERLAY, "tcp 198.51.100.77:80 > 203.0.113.9:5000");
 }
 END_TEST
 
@@ -148,23 +149,23 @@ START_TEST(test_translated_beside)
 END_TEST
 
 static const struct {
-	const char *name, *request, *mac;
+	const char *name, *request;
 	enum mk_drop_reason reason;
 } refused[] = {
-	{ "the address of a node that did not send it",
-	  "tcp 203.0.113.9:5000 > 192.168.99.13:30081", NODE2, MK_DROP_OVERLAY_STRAY },
-	{ "no such frontend", "tcp 203.0.113.9:5000 > 192.168.99.12:30099", NODE2,
-	  MK_DROP_OVERLAY_STRAY },
-	{ "no pod here", "tcp 203.0.113.9:5000 > 192.168.99.12:30080", NODE2,
-	  MK_DROP_NO_LOCAL_BACKEND },
-	{ "a pod as client", "tcp 10.244.2.7:5000 > 192.168.99.12:30081", NODE2,
-	  MK_DROP_OVERLAY_STRAY },
+	{ "a source range", "tcp 203.0.113.9:5000 > 192.168.99.12:30086", MK_DROP_SOURCE_RANGE },
+	{ "a pod as client", "tcp 10.244.2.7:5000 > 192.168.99.12:30081", MK_DROP_OVERLAY_STRAY },
 };
 
 START_TEST(test_refused)
 {
-	const struct frame_options with = { .source_mac = refused[_i].mac };
+	const struct frame_options with = { .source_mac = NODE2 };
+	struct mk_frontend frontend;
 
+	delegated_service("tcp 192.168.99.11:30086", MK_FRONTEND_MASQUERADE, "10.244.1.3:8080",
+			  true);
+	frontend = fixture_get_service("tcp 192.168.99.11:30086", MK_SCOPE_EXTERNAL);
+	frontend.ranges_id = 77; /* map source_ranges has no entry with this id */
+	fixture_put_service("tcp 192.168.99.11:30086", MK_SCOPE_EXTERNAL, &frontend);
 	hop(refused[_i].name, MK_HOOK_OVERLAY, refused[_i].request, &with, DROPPED, NULL, NULL);
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_OVERLAY, refused[_i].reason), 1);
 	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_young"), 0);

@@ -294,6 +294,51 @@ agents_dead()
 	without_vxlan
 }
 
+# late_service APP: apply a Service of this pod, which one node does not learn of
+late_service()
+{
+	service_yaml late "$1" 10.96.66.4 "{name: tcp, port: 81, targetPort: 8080, nodePort: 30083},
+		{name: udp, port: 81, targetPort: 8080, nodePort: 30083, protocol: UDP}" "externalIPs: [192.0.2.1]" | apply late
+}
+late_is() { expect_match "pod that answers by $2" "^$1 " "$(ask world tcp "$(with_port "$2" 30083)")"; }
+agent_back()
+{
+	MK_AGENT_FLAGS=$FLAGS lab agent start "$1"
+	wait_for 60 is_direct "$1"
+}
+
+# node2 does not know the Service: it sends requests back to the nodes that were asked.
+unknown_service()
+{
+	lab agent kill node2
+	late_service b
+	wait_for 20 late_is b "$NODE1"
+	wait_for 20 late_is b "$NODE3"
+	rm -f "$TMP"/load.*
+	load late world "$(with_port "$EXTERNAL" 81)"
+	sees "$WORLD" "$NODE1" 30083
+	sees "$WORLD" "$NODE3" 30083
+	sees "$WORLD" "$EXTERNAL" 81
+	agent_back node2
+	wait_for 20 late_is b "$NODE2"
+	sees "$WORLD" "$NODE1" 30083
+	unbroken
+}
+
+# node1 does not know that another pod is the endpoint now. The old one, which still runs, serves.
+moved_endpoint()
+{
+	lab pod node3 other >/dev/null
+	serve other other --tcp 8080 --udp 8080
+	lab agent kill node1
+	late_service other
+	wait_for 20 late_is other "$NODE2"
+	sees "$WORLD" "$NODE1" 30083
+	sees "$WORLD" "$EXTERNAL" 81
+	agent_back node1
+	wait_for 20 late_is other "$NODE1"
+}
+
 traced()
 {
 	local answer="the pod's node answers the client directly"
@@ -317,6 +362,8 @@ check "errors come back, and packets of the link's MTU pass" errors_by_link
 check "a UDP flow gets another endpoint when its own goes" endpoint_goes
 check "sessions at both nodes, which end" sessions
 check "trace says so" traced
+check "the pod's node does not know the Service" unknown_service
+check "the pod's node knows that the pod is no endpoint any more" moved_endpoint
 check "agents are killed, and start with routing Direct" agents_dead
 check "off, node by node, under load" one_by_one "$KEEP"
 check "off again" by_asked 30080
