@@ -380,7 +380,9 @@ error_source(struct __sk_buff *skb, const struct chain_ctx *ctx, const struct pa
 	case MK_HOOK_FUNCTION:
 		return is_pod_range(&pkt->tuple.saddr) ? mk_node_gateway()
 						       : error_source_outside(&pkt->tuple.saddr);
-	case MK_HOOK_OVERLAY:
+	case MK_HOOK_OVERLAY: /* a client outside knows no address of the overlay */
+		if (is_client_outside(&pkt->tuple.saddr))
+			return error_source_outside(&pkt->tuple.saddr);
 		return may_be_view(&pkt->tuple.saddr) ? mk_node_vpod() : mk_node_vtep();
 	case MK_HOOK_HOST: /* one of the host's own addresses would be martian */
 	case MK_HOOK_CLUSTER: /* another cluster knows only addresses of pods */

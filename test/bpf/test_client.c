@@ -514,7 +514,7 @@ static const struct {
 	  { "this node's ICMP error about a packet too long for the function's node",
 	    { CHAINED, "replica 4 on 10.18.0.3",
 	      "overlay udp " CLIENT " > " POD " = to 10.18.0.3 4 outside 7",
-	      "overlay udp " CLIENT " > " POD " whole = icmp-error 10.18.0.1 > 203.0.113.9 3/4 "
+	      "overlay udp " CLIENT " > " POD " whole = icmp-error 192.168.99.11 > 203.0.113.9 3/4 "
 	      "[udp " CLIENT " > " POD "]",
 	      "went to the overlay" } } },
 };

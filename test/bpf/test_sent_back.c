@@ -78,9 +78,27 @@ START_TEST(test_long)
 		is_sent_back("long", request, &with);
 		return;
 	}
-	out = from_node(between.mac2, "long", request, &with, DROPPED, NULL);
-	ck_assert_ptr_nonnull(strstr(frame_flow(&out), "icmp-error "));
+	out = from_node(between.mac2, "long", request, &with, TO_UPLINK, NULL);
+	ck_assert_ptr_nonnull(strstr(frame_flow(&out), "icmp-error 192.168.99.11 > 203.0.113.9 "));
 	ck_assert_ptr_nonnull(strstr(frame_flow(&out), request));
+}
+END_TEST
+
+/* A router of the client's tracks sees this node's own address. */
+START_TEST(test_last_hop)
+{
+	static const char *const requests[] = { "udp 203.0.113.9:5000 > 192.168.99.12:30081",
+						"udp 203.0.113.9:5000 > 192.168.99.12:30080" };
+	const enum where ways[] = { between.where, TO_UPLINK };
+	const struct frame_options with = { .ttl = 1 };
+	struct frame out;
+
+	for (size_t i = 0; i < ROWS(requests); i++) {
+		out = from_node(between.mac2, requests[i], requests[i], &with, ways[i], NULL);
+		ck_assert_msg(strncmp(frame_flow(&out), "icmp-error 192.168.99.11 > 203.0.113.9 ",
+				      39) == 0,
+			      "%s", frame_flow(&out));
+	}
 }
 END_TEST
 
@@ -194,6 +212,7 @@ static void add_both(TCase *tcase)
 	tcase_add_loop_test(tcase, test_unserved, 0, ROWS(unserved));
 	tcase_add_test(tcase, test_no_request);
 	tcase_add_test(tcase, test_long);
+	tcase_add_test(tcase, test_last_hop);
 	tcase_add_loop_test(tcase, test_comes_back, 0, ROWS(taken));
 	tcase_add_loop_test(tcase, test_comes_back_later, 0, ROWS(taken));
 	tcase_add_test(tcase, test_quota);
