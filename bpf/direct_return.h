@@ -325,15 +325,16 @@ static __always_inline int choose_local(const struct mk_frontend *service,
 }
 
 /* Fill @request for the first packet of a flow that another node has delegated. Returns MK_GO_ON,
- * or a drop reason that is to be counted for request->service_id. */
+ * or a drop reason that is to be counted for request->service_id. The client may be this host, with
+ * an address that the other node does not know: policies would let it in as this node. */
 static __always_inline int delegated_request(struct __sk_buff *skb, const struct packet *pkt,
 					     struct session_request *request)
 {
 	const struct mk_frontend *service = frontend_of_delegated(skb, pkt);
 	struct mk_backend backend;
 
-	if (!service)
-		return MK_DROP_OVERLAY_STRAY; /* the Service has just been removed */
+	if (!service || is_host_address(&pkt->tuple.saddr))
+		return MK_DROP_OVERLAY_STRAY; /* it goes back */
 	request->service_id = service->service_id;
 	if (!service_lets_in(service, &pkt->tuple.saddr))
 		return MK_DROP_SOURCE_RANGE;

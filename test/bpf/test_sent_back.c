@@ -43,11 +43,13 @@ static const struct unserved {
 	{ "no such NodePort", "tcp 203.0.113.9:5000 > 192.168.99.12:30099", { 0 } },
 	{ "no such port of an external address", "tcp 203.0.113.9:5000 > 198.51.100.9:99", { 0 } },
 	{ "no such external address", "udp 203.0.113.9:5000 > 198.51.100.77:80", { 0 } },
+	{ "this host as client", "tcp 192.0.2.11:5000 > 192.168.99.12:30081", { 0 } },
 	{ "another node's address", "tcp 203.0.113.9:5000 > 192.168.99.13:30081", { 0 } },
 };
 
 START_TEST(test_unserved)
 {
+	fixture_host_address("192.0.2.11");
 	is_sent_back(unserved[_i].name, unserved[_i].request, &unserved[_i].with);
 }
 END_TEST
