@@ -144,7 +144,7 @@ all_new_work()
 	done
 }
 
-late_pod_works()
+late_ones_work()
 {
 	here lab pod "$NODE" late >/dev/null &&
 		here ask late tcp "$(with_port "${LATE[$CLUSTER]}" 80)" --timeout 5 &&
@@ -215,7 +215,7 @@ api_and_agent_go()
 	local status=0
 	here lab api stop
 	here lab agent kill "$NODE"
-	late_pod_works || status=1
+	late_ones_work || status=1
 	here lab agent start "$NODE" &
 	wait_for "$BOUND" agent_runs && all_new_work || status=1
 	here lab api start || status=1
