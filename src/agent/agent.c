@@ -144,7 +144,6 @@ static void on_service_changed(void *ctx, const char *namespace_, const char *na
 		if (is_configured(&agent->core.families[i]))
 			agent_service_dirty(&agent->sides[i].services, namespace_, name);
 	mk_node_clusters_service_changed(&agent->clusters, namespace_, name);
-	mk_leader_services_changed(agent->process.leader);
 	if (mk_model_has_chain_of(agent->core.model, namespace_, name)) {
 		mk_node_policies_mark(&agent->policies, MK_KIND_CHAIN, namespace_, name);
 		mk_node_sfc_describe_again(&agent->sfc);

@@ -175,16 +175,23 @@ static void on_listed(void *ctx, const struct mk_resource *resource)
 	if (lead->listed[kind])
 		return;
 	lead->listed[kind] = true;
+	lead->lacks[kind] = false;
 	lead->listener.listed(lead->listener.ctx, kind);
 	if (kind == MK_LEAD_IMPORTS)
 		follow_kind(lead, MK_LEAD_PUBLISHED);
 }
 
-/* A kind that the server lacks stays unread. */
+/* A kind that the server lacks stays unread. Without ServiceImports, PublishedServices are not
+ * followed. */
 static void on_absent(void *ctx, const struct mk_resource *resource)
 {
-	(void)ctx;
-	(void)resource;
+	struct mk_lead *lead = ctx;
+	enum mk_lead_kind kind = kind_of(resource);
+
+	lead->lacks[kind] = true;
+	if (kind == MK_LEAD_IMPORTS)
+		lead->lacks[MK_LEAD_PUBLISHED] = !lead->listed[MK_LEAD_PUBLISHED];
+	lead->listener.lacked(lead->listener.ctx, kind);
 }
 
 static int see_headless(void *ctx, const struct mk_resource *resource, json_object *tree,
@@ -215,7 +222,7 @@ static void headless_gone(void *ctx, const struct mk_resource *resource, const c
 	lead_saw(ctx, resource, namespace_, name, NULL);
 }
 
-static void headless_listed(void *ctx, const struct mk_resource *resource)
+static void headless_nothing(void *ctx, const struct mk_resource *resource)
 {
 	(void)ctx;
 	(void)resource;
@@ -270,8 +277,8 @@ static void follow_all(struct mk_lead *lead)
 {
 	const struct mk_reflector_sink of_headless = { .apply = see_headless,
 						       .remove = headless_gone,
-						       .listed = headless_listed,
-						       .absent = on_absent,
+						       .listed = headless_nothing,
+						       .absent = headless_nothing,
 						       .ctx = lead };
 
 	for (int kind = 0; kind < MK_LEAD_KINDS; kind++)
@@ -289,7 +296,7 @@ static void unfollow_all(struct mk_lead *lead)
 	mk_reflector_stop(mk_steal_ptr(lead->headless));
 	for (int kind = 0; kind < MK_LEAD_KINDS; kind++) {
 		mk_reflector_stop(mk_steal_ptr(lead->reflectors[kind]));
-		lead->listed[kind] = false;
+		lead->listed[kind] = lead->lacks[kind] = false;
 		HASH_ITER(hh, lead->of[kind], object, next)
 			free_object(lead, object);
 	}
@@ -308,30 +315,38 @@ static void on_lease(void *ctx, bool holds)
 		follow_all(lead);
 }
 
-/* The leader stays, even if other nodes come first by now: a change would gain nothing. */
+/* The leader stays, even if other nodes come first by now: a change would gain nothing. Whether
+ * there is work is known only after ClusterPeers and ServiceExports have been read. */
 static void look_at_rank(uv_timer_t *timer)
 {
 	struct mk_lead *lead = timer->data;
-	bool is_candidate = lead->wanted;
+	const struct mk_kube *kube = lead->kube;
+	bool is_known = kube->told && kube_peers_listed(kube);
+	bool is_candidate = lead->wish != MK_LEAD_NOT;
 
 	if (is_candidate && !mk_lease_holds(lead->lease))
-		is_candidate =
-			lead->kube->told && kube_rank(lead->kube, MK_LEASE_NAME) < CANDIDATES;
+		is_candidate = kube->told && kube_rank(kube, MK_LEASE_NAME) < CANDIDATES;
+	lead_left_want(lead->left, is_candidate && is_known && lead->wish == MK_LEAD_IF_LEFT);
+	if (lead->wish == MK_LEAD_IF_LEFT)
+		is_candidate &= lead_left_is_there(lead->left);
 	mk_lease_want(lead->lease, is_candidate);
-	if (lead->wanted)
-		uv_timer_start(&lead->timer, look_at_rank, lead->kube->told ? RANK_MS : EARLY_MS,
-			       0);
+	if (lead->wish != MK_LEAD_NOT)
+		uv_timer_start(&lead->timer, look_at_rank, is_known ? RANK_MS : EARLY_MS, 0);
 }
 
-void mk_lead_want(struct mk_lead *lead, bool wanted)
+void lead_look(struct mk_lead *lead)
 {
-	if (wanted == lead->wanted)
+	uv_timer_start(&lead->timer, look_at_rank, 0, 0);
+}
+
+void mk_lead_want(struct mk_lead *lead, enum mk_lead_wish wish)
+{
+	if (wish == lead->wish)
 		return;
-	lead->wanted = wanted;
-	if (wanted)
-		uv_timer_start(&lead->timer, look_at_rank, 0, 0);
-	else
+	lead->wish = wish;
+	if (wish == MK_LEAD_NOT)
 		mk_lease_want(lead->lease, false);
+	lead_look(lead);
 }
 
 void mk_lead_listen(struct mk_lead *lead, const struct mk_lead_listener *listener)
@@ -348,12 +363,17 @@ bool mk_lead_leads(const struct mk_lead *lead)
 
 bool mk_lead_is_over(const struct mk_lead *lead)
 {
-	return !lead->wanted && !mk_lease_is_releasing(lead->lease);
+	return lead->wish == MK_LEAD_NOT && !mk_lease_is_releasing(lead->lease);
 }
 
 bool mk_lead_has_listed(const struct mk_lead *lead, enum mk_lead_kind kind)
 {
 	return lead->listed[kind];
+}
+
+bool mk_lead_lacks(const struct mk_lead *lead, enum mk_lead_kind kind)
+{
+	return lead->lacks[kind];
 }
 
 const struct mk_lead_object *mk_lead_find(const struct mk_lead *lead, enum mk_lead_kind kind,
@@ -414,6 +434,8 @@ struct mk_lead *lead_new(struct mk_kube *kube, const struct mk_lease_timing *tim
 	if (lead->objects)
 		lead->reads = lead_reads_new(lead, err);
 	if (lead->reads)
+		lead->left = lead_left_new(lead, err);
+	if (lead->left)
 		return lead;
 	lead_free(lead);
 	return NULL;
@@ -430,6 +452,7 @@ void lead_free(struct mk_lead *lead)
 		return;
 	if (lead->reads)
 		unfollow_all(lead);
+	lead_left_free(lead->left);
 	lead_reads_free(lead->reads);
 	mk_objects_free(lead->objects);
 	mk_lease_free(lead->lease);

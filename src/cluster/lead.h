@@ -51,6 +51,8 @@ struct mk_lead_listener {
 	void (*object)(void *ctx, const struct mk_lead_object *object, json_object *tree);
 	/* All objects of a kind have been read. */
 	void (*listed)(void *ctx, enum mk_lead_kind kind);
+	/* The server does not have the kind. */
+	void (*lacked)(void *ctx, enum mk_lead_kind kind);
 	/* A Service, or one of its EndpointSlices, has changed in any way. */
 	void (*service)(void *ctx, const char *namespace_, const char *name);
 	/* The answer to mk_lead_read(). @service NULL: there is none. */
@@ -64,15 +66,23 @@ struct mk_lead_listener {
 /* @listener is copied. */
 void mk_lead_listen(struct mk_lead *lead, const struct mk_lead_listener *listener);
 
-/* There is something to do for a leader, or nothing. Without it, the Lease is not requested. */
-void mk_lead_want(struct mk_lead *lead, bool wanted);
+enum mk_lead_wish {
+	MK_LEAD_NOT, /* the Lease is not requested, or released */
+	/* .. but if the server still has something that a leader made, it is requested. */
+	MK_LEAD_IF_LEFT,
+	MK_LEAD_WANTED, /* there is something to do for a leader */
+};
+
+void mk_lead_want(struct mk_lead *lead, enum mk_lead_wish wish);
 /* Does this node lead at this instant? */
 bool mk_lead_leads(const struct mk_lead *lead);
-/* mk_lead_want(lead, false) was called. Is the Lease released? */
+/* mk_lead_want(lead, MK_LEAD_NOT) was called. Is the Lease released? */
 bool mk_lead_is_over(const struct mk_lead *lead);
 
 /* Have all objects of the kind been read? Until then, absent ones may exist. */
 bool mk_lead_has_listed(const struct mk_lead *lead, enum mk_lead_kind kind);
+/* Does the server not have the kind? Then no object of it is read. */
+bool mk_lead_lacks(const struct mk_lead *lead, enum mk_lead_kind kind);
 /* NULL: there is none. */
 const struct mk_lead_object *mk_lead_find(const struct mk_lead *lead, enum mk_lead_kind kind,
 					  const char *namespace_, const char *name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/cluster/lead_internal.h - shared by lead.c, which knows when this node leads and what the
- * server has, lead_write.c, which finds the places of what is written, and lead_read.c, which reads
- * Services. */
+ * server has, lead_write.c, which finds the places of what is written, lead_read.c, which reads
+ * Services, and lead_left.c, which asks whether there is something to remove. */
 #ifndef MK_CLUSTER_LEAD_INTERNAL_H
 #define MK_CLUSTER_LEAD_INTERNAL_H
 
@@ -15,6 +15,7 @@
 
 #define LEAD_REMEDY "apply multicluster.yaml again, its roles allow it"
 
+struct lead_left;
 struct lead_object;
 struct lead_reads;
 
@@ -24,12 +25,13 @@ struct mk_lead {
 	struct mk_lease *lease;
 	struct mk_objects *objects;
 	struct lead_reads *reads;
+	struct lead_left *left;
 	uv_timer_t timer; /* until this node's rank is computed again */
-	bool wanted;
+	enum mk_lead_wish wish;
 	struct mk_reflector *reflectors[MK_LEAD_KINDS]; /* while it leads */
 	struct mk_reflector
 		*headless; /* slices of headless Services, which only the leader needs */
-	bool listed[MK_LEAD_KINDS];
+	bool listed[MK_LEAD_KINDS], lacks[MK_LEAD_KINDS];
 	struct lead_object *of[MK_LEAD_KINDS]; /* by NAMESPACE/NAME */
 };
 
@@ -45,6 +47,9 @@ void lead_free(struct mk_lead *lead); /* after a close callback of the loop */
 /* A version of a Service or EndpointSlice has come, or it is gone. */
 void lead_saw(struct mk_lead *lead, const struct mk_resource *resource, const char *namespace_,
 	      const char *name, json_object *tree);
+
+/* Compute again whether this node is a candidate. */
+void lead_look(struct mk_lead *lead);
 
 /* lead_resources.c */
 const struct mk_resource *lead_resource(enum mk_lead_kind kind);
@@ -62,5 +67,12 @@ void lead_reads_free(struct lead_reads *reads); /* after a close callback of the
 void lead_reads_add(struct lead_reads *reads, const char *namespace_, const char *name);
 /* The Service is exported no longer. */
 void lead_reads_forget(struct lead_reads *reads, const char *namespace_, const char *name);
+
+/* lead_left.c */
+struct lead_left *lead_left_new(struct mk_lead *lead, struct mk_error *err); /* NULL: error */
+void lead_left_free(struct lead_left *left); /* after a close callback of the loop */
+/* Ask until the server says that nothing is left; false: the answer is forgotten. */
+void lead_left_want(struct lead_left *left, bool wanted);
+bool lead_left_is_there(const struct lead_left *left);
 
 #endif

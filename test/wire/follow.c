@@ -374,7 +374,6 @@ static void service_changed(void *ctx, const char *namespace_, const char *name)
 		       mk_model_service(fx.model, namespace_, name) ? "changed" : "gone",
 		       namespace_, name);
 	uv_idle_start(&fx.dirty, write_dump);
-	mk_leader_services_changed(fx.leader);
 }
 
 static void on_listed(void *ctx, bool complete)

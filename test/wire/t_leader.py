@@ -83,8 +83,22 @@ def of_lease(server):
     return [e for e in server.log() if "leases" in e["path"] and e["agent"].startswith("monokube")]
 
 
+ASKED = ["networking.monokube.io/v1alpha1/namespaces/%s/published%s" % (namespace, kind)
+         for namespace in ("monokube-peers", "monokube-published") for kind in ("clusters", "nodes", "services")] + [
+             "multicluster.x-k8s.io/v1beta1/serviceimports", "discovery.k8s.io/v1/endpointslices"]
+
+
+def asks(server):
+    """how often a candidate has asked whether a leader has left something, by collection"""
+    found = {}
+    for e in server.log():
+        if e["method"] == "GET" and e["query"].get("limit") == "1" and e["agent"].startswith("monokube"):
+            found[e["path"]] = found.get(e["path"], 0) + 1
+    return found
+
+
 def nothing_to_lead():
-    """without ClusterPeers and ServiceExports the Lease is never asked for; neither are the leader's kinds"""
+    """without ClusterPeers, ServiceExports and what a leader left the Lease is never asked for; each Ready node asks once for the latter"""
     server = Server()
     client = start(server)
     add_web(server, "10.244.1.5")
@@ -95,7 +109,10 @@ def nothing_to_lead():
     for follower in (client, start(server, "worker-2"), start(server, "worker-3")):
         wait("what was published", lambda c=follower: any(x.startswith("far node ") for x in c.dump()))
     expect("Lease", of_lease(server), [])
-    expect("PublishedServices", [e for e in server.asked("publishedservices") if "external" not in str(e)], [])
+    wait("the last question of all", lambda: asks(server).get("/apis/" + ASKED[-1]) == 2)
+    expect("questions", asks(server), {"/apis/" + path: 2 for path in ASKED})
+    expect("Lease", of_lease(server), [])
+    expect("PublishedServices", [e for e in server.asked("publishedservices") if "external" not in str(e) and "limit" not in e["query"]], [])
     expect("writes", writes(server), [])
 
 
@@ -319,6 +336,69 @@ def left_behind():
         wait("a released Lease", lambda: server.done("GET", LEASE)["spec"]["holderIdentity"] == "", MANY_S)
         second.stop()
     expect("another one's import", names(server, MCS.replace("shop", "foreign") + "serviceimports"), ["other"])
+
+
+def add_copies(server):
+    """What a leader has read at east; of these, one Service was carried by hand."""
+    publish(server, "east")
+    publish_node(server, "east.a", "192.0.2.7")
+    publish_service(server, "shop", "web", "10.244.3.9")
+    for kind, name in (("clusters", "east"), ("nodes", "east.a"), ("services", "east.shop.web")):
+        labels = {OURS: "monokube.io", "networking.monokube.io/read-from": "east"}
+        server.patch(PUBLISHED % ("monokube-peers", kind) + "/" + name, {"metadata": {"labels": labels}})
+    publish_service(server, "shop", "hand", "10.244.3.9")
+
+
+def nothing_of_peers(server, client):
+    """All that a leader writes for a cluster with peers is gone, and @client leads no more."""
+    for kind, want in (("clusters", ["foreign"]), ("nodes", [])):
+        has("published " + kind, server, PUBLISHED % ("monokube-published", kind), want)
+    for kind, want in (("clusters", []), ("nodes", []), ("services", ["east.shop.hand"])):
+        has("copies of " + kind, server, PUBLISHED % ("monokube-peers", kind), want)
+    wait("the end of its term", lambda: client.alive() and 0 < 2 * client.said().count(" no longer leads\n") == client.said().count(" leads\n"), MANY_S)
+
+
+def with_peer(server):
+    add_peer(server, "east", podCidr="240.0.0.0/16")
+    client = leads(start(server))
+    has("cluster", server, PUBLISHED % ("monokube-published", "clusters"), ["west"])
+    publish(server, "foreign", "monokube-published")
+    return client
+
+
+def peer_left_behind():
+    """the last ClusterPeer goes while no agent leads: what was published and copied goes, and what others made stays"""
+    server = Server()
+    with_peer(server).stop()
+    server.done("DELETE", PEERS + "/east")
+    add_copies(server)
+    nothing_of_peers(server, start(server, "worker-2"))
+
+
+def left_by_a_dead_leader():
+    """the leader dies before it has removed what it made: another agent goes on; a server that fails is asked again"""
+    server = Server()
+    first, second = with_peer(server), start(server, "worker-2")
+    server.faults({"match": {"target": "monokube-published/", "method": "DELETE"}, "status": 500, "times": 100000},
+                  {"match": {"target": "limit=1"}, "status": 500, "times": 3})
+    server.done("DELETE", PEERS + "/east")
+    second.logs("what a leader has left: not known: ")
+    wait("an answer", lambda: ("GET", 200) in [(e["method"], e["status"]) for e in server.log() if e["query"].get("limit") == "1"])
+    first.may_fail = True
+    first.process.kill()
+    add_copies(server)
+    server.faults()
+    nothing_of_peers(server, second)
+
+
+def without_mcs():
+    """without the CRDs of mcs.yaml nothing is left of the last ClusterPeer either"""
+    server = Server()
+    server.settings(missing=["multicluster.x-k8s.io"])
+    client = with_peer(server)
+    publish_service(server, "shop", "hand", "10.244.3.9")
+    server.done("DELETE", PEERS + "/east")
+    nothing_of_peers(server, client)
 
 
 def cannot_renew():
@@ -643,5 +723,5 @@ def pool_is_exhausted():
 
 
 if __name__ == "__main__":
-    sys.exit(run([hub_relays, branch_is_introduced, introduced_is_taken_over, views, what_is_taken, view_is_kept, pool_is_exhausted, nothing_to_lead, publishes, pods_of_peers, imports, cluster_vanishes, restored, two_agents, left_behind, cannot_renew, refusals, no_rights_to_lead,
+    sys.exit(run([hub_relays, branch_is_introduced, introduced_is_taken_over, views, what_is_taken, view_is_kept, pool_is_exhausted, nothing_to_lead, publishes, pods_of_peers, imports, cluster_vanishes, restored, two_agents, left_behind, peer_left_behind, left_by_a_dead_leader, without_mcs, cannot_renew, refusals, no_rights_to_lead,
                   without_apply, half_lists, older_version]))

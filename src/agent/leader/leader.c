@@ -43,11 +43,25 @@ const char *leader_now(char text[MK_TIME_STRLEN])
 
 /* ---- whether there is work ------------------------------------------------------------------- */
 
+static void count(void *ctx, const struct mk_lead_object *object)
+{
+	(void)object;
+	++*(size_t *)ctx;
+}
+
+/* The model may not have got an object that the leader has read, or may have refused it. */
 bool leader_has_work(const struct mk_leader *leader)
 {
-	return leader->config->cluster_name[0] && !leader->is_stopping &&
-	       (mk_model_count(leader->model, MK_KIND_CLUSTER_PEER) ||
-		mk_model_count(leader->model, MK_KIND_SERVICE_EXPORT));
+	size_t known = mk_model_count(leader->model, MK_KIND_CLUSTER_PEER) +
+		       mk_model_count(leader->model, MK_KIND_SERVICE_EXPORT);
+
+	if (!leader->config->cluster_name[0] || leader->is_stopping)
+		return false;
+	if (known == 0) {
+		mk_lead_each(leader->lead, MK_LEAD_PEERS, count, &known);
+		mk_lead_each(leader->lead, MK_LEAD_EXPORTS, count, &known);
+	}
+	return known > 0;
 }
 
 static void count_ours(void *ctx, const struct mk_lead_object *object)
@@ -55,33 +69,41 @@ static void count_ours(void *ctx, const struct mk_lead_object *object)
 	*(size_t *)ctx += object->is_ours;
 }
 
+static bool has_read_all(const struct mk_leader *leader)
+{
+	for (int kind = 0; kind < MK_LEAD_KINDS; kind++)
+		if (!mk_lead_has_listed(leader->lead, (enum mk_lead_kind)kind) &&
+		    !mk_lead_lacks(leader->lead, (enum mk_lead_kind)kind))
+			return false;
+	return true;
+}
+
 /* After the last ClusterPeer and ServiceExport have gone, it leads until its objects have gone. */
 static bool has_rest(const struct mk_leader *leader)
 {
 	size_t count = 0;
 
-	if (!leader->term || leader->is_stopping)
+	if (!leader->term)
 		return false;
+	if (leader->term->leaving || !has_read_all(leader))
+		return true;
 	for (int kind = MK_LEAD_IMPORTS; kind <= MK_LEAD_OWN_SERVICES; kind++)
 		if (kind < MK_LEAD_PUBLISHED || kind > MK_LEAD_PEER_NODES)
 			mk_lead_each(leader->lead, (enum mk_lead_kind)kind, count_ours, &count);
-	if (leader->term->leaving)
-		return true;
 	return count + mk_copies_count(leader->term->copies) > 0;
 }
 
-/* The last ClusterPeer or ServiceExport may go while no agent leads. The ServiceImports, which all
- * agents follow, show then that something is left. */
-static bool is_left_behind(const struct mk_leader *leader)
-{
-	return leader->config->cluster_name[0] && !leader->is_stopping &&
-	       mk_model_managed_import_count(leader->model) > 0;
-}
-
+/* The last ClusterPeer or ServiceExport may go while no agent leads, or a leader may die before it
+ * has removed everything. */
 static void choose(struct mk_leader *leader)
 {
-	mk_lead_want(leader->lead,
-		     leader_has_work(leader) || is_left_behind(leader) || has_rest(leader));
+	enum mk_lead_wish wish = MK_LEAD_IF_LEFT;
+
+	if (leader->is_stopping || !leader->config->cluster_name[0])
+		wish = MK_LEAD_NOT;
+	else if (leader_has_work(leader) || has_rest(leader))
+		wish = MK_LEAD_WANTED;
+	mk_lead_want(leader->lead, wish);
 }
 
 /* ---- a term ---------------------------------------------------------------------------------- */
@@ -161,6 +183,18 @@ static void on_listed(void *ctx, enum mk_lead_kind kind)
 	leader_copies_listed(leader, kind);
 	leader->term->sweep_due = leader->term->peers_due = leader->term->views_due = true;
 	leader->term->introduce_due = leader->term->show_due = true;
+	leader_schedule(leader);
+}
+
+/* What does not depend on the kind can be removed. */
+static void on_lacked(void *ctx, enum mk_lead_kind kind)
+{
+	struct mk_leader *leader = ctx;
+
+	(void)kind;
+	if (!leader->term)
+		return;
+	leader->term->sweep_due = true;
 	leader_schedule(leader);
 }
 
@@ -265,12 +299,6 @@ void mk_leader_peers_changed(struct mk_leader *leader)
 	leader_schedule(leader);
 }
 
-void mk_leader_services_changed(struct mk_leader *leader)
-{
-	if (leader && leader->config->cluster_name[0] && !leader->term)
-		leader_schedule(leader);
-}
-
 void mk_leader_rows_changed(struct mk_leader *leader)
 {
 	if (!leader || !leader->term)
@@ -309,6 +337,7 @@ struct mk_leader *mk_leader_start(uv_loop_t *loop, const struct mk_config *confi
 		.leads = on_leads,
 		.object = on_object,
 		.listed = on_listed,
+		.lacked = on_lacked,
 		.service = on_service,
 		.read = on_read,
 		.written = on_written,
@@ -327,6 +356,7 @@ struct mk_leader *mk_leader_start(uv_loop_t *loop, const struct mk_config *confi
 	uv_timer_init(loop, &leader->timer);
 	leader->timer.data = leader;
 	mk_lead_listen(lead, &listener);
+	leader_schedule(leader);
 	return leader;
 }
 
@@ -346,7 +376,7 @@ void mk_leader_stop(struct mk_leader *leader)
 	if (!leader)
 		return;
 	leader->is_stopping = true;
-	mk_lead_want(leader->lead, false);
+	mk_lead_want(leader->lead, MK_LEAD_NOT);
 	while (!mk_lead_is_over(leader->lead) && leader_now_ms() < end_ms) {
 		uv_run(leader->loop, UV_RUN_NOWAIT);
 		usleep(STEP_US);

@@ -35,8 +35,6 @@ void mk_leader_stop(struct mk_leader *leader);
 
 /* A ClusterPeer, a ServiceExport, or an object that a peer has published came, changed or went. */
 void mk_leader_peers_changed(struct mk_leader *leader);
-/* A Service or a ServiceImport came, changed or went. */
-void mk_leader_services_changed(struct mk_leader *leader);
 /* The node's rows of other clusters were computed. */
 void mk_leader_rows_changed(struct mk_leader *leader);
 /* A Node came, changed or went. */

@@ -532,10 +532,29 @@ static void sweep(void *ctx, const struct mk_lead_object *object)
 		leader_failed(leader, &err);
 }
 
-/* Exports that are not read yet may have any of the objects. */
+static void count_services(void *ctx, const struct mk_lead_object *object)
+{
+	*(size_t *)ctx += object->is_ours && !*object->relayed_by;
+}
+
+/* Exports that are not read yet may have any of the objects. A server that is not up may seem to
+ * lack ServiceExports: nothing is removed then while a Service is published. */
+static bool knows_exports(const struct mk_leader *leader)
+{
+	size_t services = 0;
+
+	if (!mk_lead_lacks(leader->lead, MK_LEAD_EXPORTS))
+		return leader_exports_are_read(leader);
+	mk_lead_each(leader->lead, MK_LEAD_OWN_SERVICES, count_services, &services);
+	return mk_lead_has_listed(leader->lead, MK_LEAD_OWN_SERVICES) && services == 0;
+}
+
 void leader_sweep(struct mk_leader *leader)
 {
-	if (!leader_exports_are_read(leader))
+	bool knows_peers =
+		leader_has_work(leader) || mk_lead_has_listed(leader->lead, MK_LEAD_PEERS);
+
+	if (!knows_exports(leader) || !knows_peers)
 		return;
 	leader->term->has_borders = has_borders(leader->model);
 	mk_lead_each(leader->lead, MK_LEAD_OWN_CLUSTERS, sweep, leader);

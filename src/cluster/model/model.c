@@ -167,8 +167,6 @@ static int apply_service(struct mk_model *model, const struct mk_json *tree,
 	}
 	old = entry->service;
 	entry->service = service;
-	model->managed_import_count += service.managed;
-	model->managed_import_count -= old.managed;
 	model_log_passed_over(id, old.passed_over, service.passed_over);
 	if (!old.name || !service_equal(&old, &service))
 		model_tell_service(model, service.namespace_, service.name);
@@ -184,7 +182,6 @@ static void delete_service(struct mk_model *model, const char *namespace_, const
 		return;
 	HASH_DEL(model->services, entry);
 	model->import_count -= entry->service.imported;
-	model->managed_import_count -= entry->service.managed;
 	model_tell_service(model, entry->service.namespace_, entry->service.name);
 	service_release(&model->texts, &entry->service);
 	free(entry);
@@ -387,11 +384,6 @@ size_t mk_model_count(const struct mk_model *model, enum mk_kind kind)
 size_t mk_model_endpoint_count(const struct mk_model *model, sa_family_t family)
 {
 	return model->endpoint_counts[mk_family_index(family)];
-}
-
-size_t mk_model_managed_import_count(const struct mk_model *model)
-{
-	return model->managed_import_count;
 }
 
 size_t mk_model_imported_endpoint_count(const struct mk_model *model)

@@ -98,7 +98,6 @@ struct mk_service_object {
 	uint16_t health_check_port; /* healthCheckNodePort; 0: none, or unused by type or policy */
 	bool excluded; /* excluded by a label: another proxy's, or headless */
 	bool imported; /* it is a ServiceImport, and @name ends with MK_CLUSTERSET_SUFFIX */
-	bool managed; /* .. and monokube's leader has written it: MK_MANAGED_BY_LABEL */
 	bool external_name; /* type ExternalName, without addresses: an export of it is not valid */
 	char *passed_over; /* unusable addresses, with reasons; NULL: none */
 };
@@ -227,8 +226,6 @@ mk_must_check int mk_model_service_cidrs(const struct mk_model *model, sa_family
  * @family. */
 size_t mk_model_count(const struct mk_model *model, enum mk_kind kind);
 size_t mk_model_endpoint_count(const struct mk_model *model, sa_family_t family);
-/* Return the number of ServiceImports that monokube's leader has written. */
-size_t mk_model_managed_import_count(const struct mk_model *model);
 /* Return the number of endpoints of ServiceImports among these, both families together. */
 size_t mk_model_imported_endpoint_count(const struct mk_model *model);
 /* Return the number of endpoints' addresses that are skipped: not usable, or not of the slice's

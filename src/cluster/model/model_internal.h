@@ -57,7 +57,7 @@ struct mk_model {
 	struct function_pod *function_pods; /* Pods among these */
 	const char *node_name; /* NULL: all Pods keep their UID */
 	struct mk_clusterset clusterset; /* without name: imports and exports are not used */
-	size_t import_count, managed_import_count; /* of @services */
+	size_t import_count; /* of @services */
 	struct mk_texts texts;
 	size_t endpoint_counts[MK_FAMILIES]; /* in slices */
 	size_t imported_endpoints; /* of these, in slices of imports */

@@ -494,13 +494,6 @@ static int decode_prefers(struct mk_texts *texts, const struct mk_json *tree,
 	return ret;
 }
 
-static bool is_managed(const struct mk_json *tree)
-{
-	json_object *labels = mk_json_member(mk_json_member(tree->value, "metadata"), "labels");
-
-	return strcmp(mk_json_text(labels, MK_MANAGED_BY_LABEL), MK_MANAGED_BY) == 0;
-}
-
 int service_import_decode(struct mk_texts *texts, const struct mk_json *tree,
 			  const struct mk_object_id *id, const struct mk_clusterset *clusterset,
 			  struct mk_service_object *service, struct mk_error *err)
@@ -509,7 +502,6 @@ int service_import_decode(struct mk_texts *texts, const struct mk_json *tree,
 	int ret = left_out_by_label(tree, &service->excluded, err);
 
 	service->imported = true;
-	service->managed = is_managed(tree);
 	if (ret == 0 && !mk_is_dns_label(id->name))
 		return mk_error_set(err, EINVAL, "metadata.name: '%.64s', expected " MK_DNS_LABEL,
 				    id->name);

@@ -104,7 +104,7 @@ class Cluster(t_join.Cluster):
 t_join.Cluster = Cluster
 
 
-LEADS = [t_leader.publishes, t_leader.pods_of_peers, t_leader.restored, t_leader.two_agents, t_leader.left_behind, t_leader.views,
+LEADS = [t_leader.publishes, t_leader.pods_of_peers, t_leader.restored, t_leader.two_agents, t_leader.left_behind, t_leader.peer_left_behind, t_leader.views,
          t_leader.view_is_kept, t_leader.cluster_vanishes, t_leader.hub_relays, t_leader.branch_is_introduced, t_leader.introduced_is_taken_over,
          t_leader.pool_is_exhausted, t_leader.what_is_taken]
 APIS = [t_peer_apis.by_hand, t_peer_apis.certificate, t_peer_apis.in_turn, t_peer_apis.hub_is_read, inbox]
