@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What `monokube check` says when it compares the cluster's policies with its pods, and about
- * policies that are audited or off. */
+/* What `monokube check` says when it compares the cluster's policies with its pods, about policies
+ * that are audited or off, and about what a cluster without clusterName has left. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,6 +252,56 @@ START_TEST(test_notes)
 }
 END_TEST
 
+/* ---- without clusterName --------------------------------------------------------------------- */
+
+#define OURS "{app.kubernetes.io/managed-by: monokube.io}"
+#define PUBLISHED(name, labels)                                                                \
+	"---\napiVersion: networking.monokube.io/v1alpha1\nkind: PublishedCluster\nmetadata: " \
+	"{namespace: monokube-published, name: " name ", labels: " labels "}\n"
+#define IMPORT(name, labels)                                                              \
+	"---\napiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceImport\nmetadata: " \
+	"{namespace: shop, name: " name ", labels: " labels "}\n"
+#define LEFT(name, count)                                                                     \
+	"note clusterName is not set, but cluster '" name "' is still published, with " count \
+	" ServiceImports\n"
+
+static const struct left {
+	const char *objects, *name, *says;
+} lefts[] = {
+	{ PUBLISHED("west", OURS), "", LEFT("west", "0") },
+	{ PUBLISHED("west", OURS) IMPORT("web", OURS) IMPORT("db", OURS), "", LEFT("west", "2") },
+	{ IMPORT("web", OURS), "", LEFT("", "1") },
+	{ PUBLISHED("west", OURS) IMPORT("web", OURS), "west", "" },
+	{ PUBLISHED("west", "{}") IMPORT("web", "{app.kubernetes.io/managed-by: other}"), "", "" },
+	{ PUBLISHED("east", "{app.kubernetes.io/managed-by: monokube.io, "
+			    "networking.monokube.io/relayed-by: hub}"),
+	  "", "" },
+	{ "", "", "" },
+};
+
+START_TEST(test_left)
+{
+	write_file(cluster, "objects.yaml", lefts[_i].objects);
+	snprintf(checking.record.cluster_name, sizeof(checking.record.cluster_name), "%s",
+		 lefts[_i].name);
+	check_left(&checking);
+	ck_assert_str_eq(said(), lefts[_i].says);
+}
+END_TEST
+
+/* `status` does not read the cluster. Other checks name a cluster that cannot be read. */
+START_TEST(test_left_not_read)
+{
+	write_file(cluster, "objects.yaml", PUBLISHED("west", OURS));
+	checking.reads_cluster = false;
+	check_left(&checking);
+	checking.reads_cluster = true;
+	write_file(base, MK_SETTINGS_NAME, "cluster-dir=/nonexistent\n");
+	check_left(&checking);
+	ck_assert_str_eq(said(), "");
+}
+END_TEST
+
 UNIT_SUITE("check_policies")
 {
 	TCase *tcase = unit_case(suite, "check_policies", setup, teardown);
@@ -262,4 +312,6 @@ UNIT_SUITE("check_policies")
 	tcase_add_test(tcase, test_many);
 	tcase_add_loop_test(tcase, test_mode, 0, (int)MK_ARRAY_SIZE(modes));
 	tcase_add_test(tcase, test_notes);
+	tcase_add_loop_test(tcase, test_left, 0, (int)MK_ARRAY_SIZE(lefts));
+	tcase_add_test(tcase, test_left_not_read);
 }

@@ -56,6 +56,7 @@ void check_encryption(struct mk_checking *checking);
 bool check_encrypts(const struct mk_checking *checking); /* setting encryption is on */
 void check_pods(struct mk_checking *checking);
 void check_peers(struct mk_checking *checking); /* peers.c */
+void check_left(struct mk_checking *checking); /* left.c: without clusterName */
 void check_ports(struct mk_checking *checking); /* ports.c */
 void check_policies(struct mk_checking *checking); /* policies.c */
 void check_policy_notes(struct mk_checking *checking);
