@@ -4,12 +4,15 @@
 missing resources, the client's reports."""
 import asyncio
 import json
+import os
 import signal
+import subprocess
 import sys
+import tempfile
 import urllib.parse
 
 sys.dont_write_bytecode = True
-from harness import Follow, Server, Wrong, expect, run, wait  # noqa: E402
+from harness import ROOT, Follow, Server, Wrong, expect, run, wait  # noqa: E402
 from objects import NODES, SERVICES, SLICES, add_service, add_slice, service, streams  # noqa: E402
 from standin.api import Api, Watch  # noqa: E402
 from standin.store import Store  # noqa: E402
@@ -176,6 +179,18 @@ def ready_refused():
     wait("the Event", lambda: server.done("GET", "/api/v1/events")["items"])
 
 
+def lab_is_patient():
+    """what the lab asks is asked again if the server is busy (429), as one that has just started is with custom resources"""
+    server = Server(recorded=False)
+    with tempfile.TemporaryDirectory() as lab:
+        os.symlink(server.dir, os.path.join(lab, "api"))
+        server.faults({"match": {"target": "publishednodes"}, "status": 429, "headers": {"Retry-After": "1"}, "times": 2})
+        subprocess.run([sys.executable, os.path.join(ROOT, "test/lab/lib/api.py"), lab, "save", lab], check=True)
+        with open(os.path.join(lab, "publishednodes.json")) as f:
+            expect("objects", json.load(f)["items"], [])
+    expect("requests", [e["status"] for e in server.asked("publishednodes")], [429, 429, 200])
+
+
 def events():
     """an Event on the Node; the same again within a minute is not sent"""
     server = Server()
@@ -332,7 +347,7 @@ def older_slices():
 
 
 TESTS = [nonsense, service_cidrs, endpoints_instead, no_endpoints, version_unknown, forbidden, ready_condition, wireguard,
-         wireguard_changed_meanwhile, ready_refused, events, other_events, where_an_operator_looks, told_before_bookmark, what_kube_proxy_asks, become,
+         wireguard_changed_meanwhile, ready_refused, lab_is_patient, events, other_events, where_an_operator_looks, told_before_bookmark, what_kube_proxy_asks, become,
          older_slices]
 
 if __name__ == "__main__":

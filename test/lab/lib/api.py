@@ -13,6 +13,7 @@ import http.client
 import json
 import ssl
 import sys
+import time
 import urllib.parse
 from pathlib import Path
 
@@ -23,6 +24,7 @@ import pods as pod_objects  # noqa: E402
 from slices import MANAGED_BY, load_pods, service_slices  # noqa: E402
 
 TIMEOUT_S = 20
+BUSY_TIMES = 20  # a server that has just started asks for patience (429) at the first list of each custom resource
 KINDS = {  # kind: (apiVersion, plural, has a namespace)
     "Namespace": ("v1", "namespaces", False),
     "Node": ("v1", "nodes", False),
@@ -58,6 +60,7 @@ class Server:
         self.origin = config["clusters"][0]["cluster"]["server"]
         self.tls = ssl.create_default_context(cafile=directory / "ca.crt")
         self.tls.load_cert_chain(directory / "admin.crt", directory / "admin.key")
+        self.pause_s = 1  # what the server asked for
 
     def request(self, method, path, body=None, kind="application/json"):
         """(status, answer)"""
@@ -66,9 +69,10 @@ class Server:
         try:
             connection.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": kind})
             answer = connection.getresponse()
+            self.pause_s = int(answer.getheader("Retry-After") or 1)
             text = answer.read()
             # a path that the server does not have is answered in plain text
-            return answer.status, json.loads(text) if answer.status != 404 or text[:1] == b"{" else {}
+            return answer.status, json.loads(text) if answer.status not in (404, 429) or text[:1] == b"{" else {}
         except (OSError, http.client.HTTPException, ValueError) as err:
             raise Failed(f"{self.origin}: {method} {path}: {err}") from None
         finally:
@@ -76,6 +80,11 @@ class Server:
 
     def done(self, *args, accepted=(200, 201)):
         status, answer = self.request(*args)
+        for _ in range(BUSY_TIMES):
+            if status != 429:
+                break
+            time.sleep(self.pause_s)
+            status, answer = self.request(*args)
         if status not in accepted:
             raise Failed(f"{self.origin}: {args[0]} {args[1]}: HTTP status {status}: {answer.get('message')}")
         return status, answer
