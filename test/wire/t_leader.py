@@ -100,6 +100,7 @@ def asks(server):
 def nothing_to_lead():
     """without ClusterPeers, ServiceExports and what a leader left the Lease is never asked for; each Ready node asks once for the latter"""
     server = Server()
+    publish(server, "foreign", "monokube-published")  # not by a leader: it has no label
     client = start(server)
     add_web(server, "10.244.1.5")
     client.converged()
