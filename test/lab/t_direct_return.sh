@@ -130,7 +130,7 @@ straight()
 	expect_eq "segments with data of $3" 0 "$(seen "$3_data")"
 	expect_eq "SYN-ACK, FIN and RST of node2" 0 "$(seen node2_ends)"
 	seen_at_least node2_data 2
-	expect_eq "answers of UDP" 6 "$(printf '\n\n\n\n\n' | ask world udp "$(with_port "$1" "$2")" --hold | grep -c "^b $WORLD ")"
+	expect_eq "answers of UDP" 6 "$(printf '\n\n\n\n\n' | ask world udp "$(with_port "$1" "$2")" --from "$(udp_source "$WORLD")" --hold | grep -c "^b $WORLD ")"
 	expect_eq "datagrams" 6 "$(($(seen "$3_udp") + $(seen node2_udp)))"
 	seen_at_least "$3_udp" 1
 	seen_at_least node2_udp 4

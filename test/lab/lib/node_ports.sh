@@ -29,15 +29,25 @@ set_mode()
 	MK_AGENT_FLAGS=$FLAGS lab agent start "$1"
 }
 
-# sees PEER ADDRESS PORT ARGS...: by TCP with a large answer, UDP, and UDP in fragments
+# udp_source CLIENT: a new port. The kernel may choose one that still has a session: for two minutes its flow
+# keeps its way, and the pod sees this node instead of the client if the same port comes by another node.
+udp_source()
+{
+	local port=$(($(cat "$TMP/udp_port" 2>/dev/null || echo 20000) + 1))
+	echo "$port" >"$TMP/udp_port"
+	with_port "$1" "$port"
+}
+
+# sees PEER ADDRESS PORT [--from CLIENT]: by TCP with a large answer, UDP, and UDP in fragments
 sees()
 {
-	local at
+	local at from
 	at=$(with_port "$2" "$3")
+	from=$(udp_source "${5:-$WORLD}")
 	expect_match "TCP by $2" "^b $1 " "$(ask world tcp "$at" --want 60000 "${@:4}")"
-	expect_match "UDP by $2" "^b $1 " "$(ask world udp "$at" "${@:4}")"
-	wait_for 10 ask world udp "$at" --size 3000 --want 3000 "${@:4}" # IPv6 learns the overlay's MTU
-	expect_match "fragments by $2" "^b $1 " "$(ask world udp "$at" --size 3000 --want 3000 "${@:4}")"
+	expect_match "UDP by $2" "^b $1 " "$(ask world udp "$at" --from "$from")"
+	wait_for 10 ask world udp "$at" --size 3000 --want 3000 --from "$from" # IPv6 learns the overlay's MTU
+	expect_match "fragments by $2" "^b $1 " "$(ask world udp "$at" --size 3000 --want 3000 --from "$from")"
 }
 
 # each_sees PEER: by the NodePorts of all nodes
