@@ -156,6 +156,8 @@ int client(struct __sk_buff *skb)
 			    &pkt.tuple);
 	if (ctx.opens == CHAIN_OPENS_SERVICE && ctx.hook == MK_HOOK_OVERLAY)
 		return translate_refused(skb, &ctx, &pkt);
+	if (ctx.opens == CHAIN_OPENS_DELEGATED && ctx.flags & CHAIN_REUSES)
+		forget_delegated(&pkt.tuple);
 	if (ctx.opens)
 		return open_delegated(skb, &ctx, &pkt, &room->request);
 	return is_pod_range(&pkt.tuple.daddr) ? open_again(skb, &ctx, &pkt)

@@ -80,17 +80,16 @@ static __always_inline int is_refused(struct __sk_buff *skb)
 	return eth && eth->h_source[0] & MK_MAC_SENT_BACK && is_on_overlay(skb);
 }
 
-/* Send a packet on that another node has sent on. If @node itself has sent it back, this node
- * translates the flow (program `client`). If that node has only forwarded it, it is dropped: the
- * two would send it to each other until its TTL ends. */
+/* Send a packet on that another node has sent on. If @node itself has sent it, program `client`
+ * removes the session. The flow is translated if the frame has the mark. Otherwise that node has
+ * chosen a pod of this one since, and this node serves the flow, or sends it back with the mark. */
 static __always_inline int delegate_on(struct __sk_buff *skb, struct chain_ctx *ctx,
 				       const struct packet *pkt, __u32 node)
 {
 	if (node != node_of_frame(skb))
 		return delegate_to(skb, ctx, pkt, node);
-	if (!is_refused(skb))
-		return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
-	ctx->opens = CHAIN_OPENS_SERVICE;
+	ctx->opens = is_refused(skb) ? CHAIN_OPENS_SERVICE : CHAIN_OPENS_DELEGATED;
+	ctx->flags |= CHAIN_REUSES;
 	return chain_next(skb, ctx, pkt, MK_PROG_CLIENT);
 }
 
@@ -110,6 +109,13 @@ static __always_inline int is_answer_of_node(const struct packet *pkt)
 {
 	return !is_pod_range(&pkt->tuple.daddr) && !is_pod_range(&pkt->tuple.saddr) &&
 	       is_address_of_all(&pkt->tuple.saddr) && is_client_outside(&pkt->tuple.daddr);
+}
+
+/* Does the answer belong to a session of this node? Its frontend may be gone. */
+static __always_inline int is_answer_of_session(const struct packet *pkt)
+{
+	return !is_pod_range(&pkt->tuple.saddr) && is_client_outside(&pkt->tuple.daddr) &&
+	       session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
 /* Note such an answer in its session, as if it were the pod's. The pod's node counts it. */

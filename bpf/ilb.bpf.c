@@ -159,6 +159,8 @@ static __always_inline int balance_new(struct __sk_buff *skb, struct chain_ctx *
 			ctx->opens = CHAIN_OPENS_DELEGATED;
 			return open_by(skb, ctx, pkt, hit, MK_PROG_CLIENT);
 		}
+		if (is_answer_of_session(pkt))
+			return chain_next(skb, ctx, pkt, MK_PROG_CLIENT);
 	}
 	if (is_balanced(ctx, pkt))
 		return open_next(skb, ctx, pkt, hit);

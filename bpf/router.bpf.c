@@ -201,6 +201,17 @@ static __always_inline int is_unknown_request(const struct chain_ctx *ctx, const
 	       (is_connection(pkt) || pkt->l4 == MK_L4_UDP) && is_client_outside(&pkt->tuple.saddr);
 }
 
+/* .. at a further address of this host, such as an external one on its device? Other nodes send
+ * only such requests there. */
+static __always_inline int is_unknown_request_here(const struct chain_ctx *ctx,
+						   const struct packet *pkt)
+{
+	const struct mk_addr *addr = &pkt->tuple.daddr;
+
+	return is_unknown_request(ctx, pkt) && !is_addr(addr, mk_node_addr()) &&
+	       !is_vtep_range(addr) && !is_pod_range(addr);
+}
+
 /* @type: of the route, or 0. */
 static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *ctx,
 				      struct packet *pkt, enum mk_route_type type)
@@ -255,6 +266,8 @@ static __always_inline int route(struct __sk_buff *skb, struct chain_ctx *ctx, s
 	case MK_ROUTE_NODE:
 		return to_outside(skb, ctx, pkt, found.type);
 	case MK_ROUTE_HOST:
+		if (is_unknown_request_here(ctx, pkt))
+			return delegate_back(skb, ctx, pkt);
 		return to_host(skb, ctx, pkt);
 	case MK_ROUTE_PODS:
 		return to_pod(skb, ctx, pkt);

@@ -2,11 +2,13 @@
 /* Answers that go straight to a client outside (bpf/direct_return.h), with the overlay between the
  * nodes, and with the link. */
 #include <linux/icmp.h>
+#include <linux/if_ether.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bpf/delegated.h"
 #include "bpf/run.h"
+#include "rows.h"
 
 /* ---- the node that takes the request --------------------------------------------------------- */
 
@@ -45,6 +47,27 @@ START_TEST(test_answer_of_no_session)
 	from_node2("FIN", taken[0].answer, &fin, TO_UPLINK, taken[0].answer);
 	from_node2("from another address", "tcp 198.51.100.77:80 > 203.0.113.9:5000", &fin,
 		   TO_OVERLAY, "tcp 198.51.100.77:80 > 203.0.113.9:5000");
+}
+END_TEST
+
+/* The external address is gone here. Its connections stay, and answers of the pod's node go out. */
+START_TEST(test_external_address_gone)
+{
+	const struct frame_options fin = { .tcp_flags = FIN | ACK };
+	const struct mk_runtime runtime = { .frontends_gone = 1, .peers_known = 1 };
+	struct mk_frontend_key key = { .proto = IPPROTO_TCP, .scope = MK_SCOPE_EXTERNAL };
+
+	take(&taken[3]);
+	fixture_addr_port("198.51.100.9:80", &key.addr, &key.port);
+	ck_assert_int_eq(row_delete(fixture_map("frontends"), &key), 0);
+	key = (struct mk_frontend_key){ .addr = key.addr,
+					.proto = MK_PROTO_ANY,
+					.scope = MK_SCOPE_INTERNAL };
+	ck_assert_int_eq(row_delete(fixture_map("frontends"), &key), 0);
+	fixture_runtime(&runtime);
+	to_node2("more", MK_HOOK_UPLINK, taken[3].request, &ack, taken[3].request);
+	from_node2("FIN", taken[3].answer, &fin, TO_UPLINK, taken[3].answer);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 END_TEST
 
@@ -233,13 +256,18 @@ END_TEST
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-/* A client's packet that comes back by the node that it was sent to must not go round. */
+/* A client's packet that comes back by the node that it was sent to must not go round: no pod is
+ * here, so it gets the mark (test_sent_back). */
 START_TEST(test_no_round)
 {
+	struct frame out;
+
 	to_node2("the first", MK_HOOK_UPLINK, taken[3].request, NULL, taken[3].request);
-	from_node(between.mac2, "back", taken[3].request, NULL, DROPPED, NULL);
-	ck_assert_uint_eq(fixture_drops(MK_HOOK_OVERLAY, MK_DROP_OVERLAY_STRAY), 1);
 	from_node(between.mac3, "by another node", taken[3].request, NULL, between.where, NULL);
+	out = from_node(between.mac2, "back", taken[3].request, NULL, TO_OVERLAY, taken[3].request);
+	ck_assert_uint_eq(out.byte[ETH_ALEN], fixture_node()->vtep_mac[0] | 0x04);
+	ck_assert_str_eq(frame_mac_dest(&out), NODE2);
+	ck_assert_uint_eq(fixture_count("sessions") + fixture_count("sessions_young"), 0);
 }
 END_TEST
 
@@ -261,6 +289,7 @@ static void add_both(TCase *tcase)
 	tcase_add_loop_test(tcase, test_taken, 0, ROWS(taken));
 	tcase_add_test(tcase, test_taken_ends);
 	tcase_add_test(tcase, test_answer_of_no_session);
+	tcase_add_test(tcase, test_external_address_gone);
 	tcase_add_test(tcase, test_ways_stay);
 	tcase_add_loop_test(tcase, test_served, 0, ROWS(served));
 	tcase_add_test(tcase, test_served_ends);

@@ -3,10 +3,12 @@
  * translates them (bpf/direct_return.h). */
 #include <linux/icmp.h>
 #include <linux/if_ether.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "bpf/delegated.h"
 #include "bpf/run.h"
+#include "rows.h"
 
 #define NODE2_BACK "06:4d:0a:12:00:02" /* in frames that the node sends back */
 #define NODE3_BACK "06:4d:0a:12:00:03"
@@ -45,11 +47,15 @@ static const struct unserved {
 	{ "no such external address", "udp 203.0.113.9:5000 > 198.51.100.77:80", { 0 } },
 	{ "this host as client", "tcp 192.0.2.11:5000 > 192.168.99.12:30081", { 0 } },
 	{ "another node's address", "tcp 203.0.113.9:5000 > 192.168.99.13:30081", { 0 } },
+	{ "an unknown external address on a device of this host",
+	  "tcp 203.0.113.9:5000 > 198.51.100.78:80",
+	  { 0 } },
 };
 
 START_TEST(test_unserved)
 {
 	fixture_host_address("192.0.2.11");
+	fixture_host_address("198.51.100.78");
 	is_sent_back(unserved[_i].name, unserved[_i].request, &unserved[_i].with);
 }
 END_TEST
@@ -66,6 +72,67 @@ START_TEST(test_no_request)
 	    NULL);
 	fixture_expect("an ICMP error", MK_HOOK_OVERLAY, &error, DROPPED, NULL);
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_OVERLAY, MK_DROP_OVERLAY_STRAY), 2);
+}
+END_TEST
+
+/* A packet that another node forwards to this host itself is no request for a Service. */
+START_TEST(test_to_this_host)
+{
+	static const char *const flows[] = { "tcp 203.0.113.9:5000 > 192.168.99.11:22",
+					     "udp 203.0.113.9:5000 > 10.18.0.1:53",
+					     "tcp 203.0.113.9:5000 > 10.244.1.254:22" };
+	const struct frame_options with = { .source_mac = NODE2 };
+
+	for (size_t i = 0; i < ROWS(flows); i++)
+		hop(flows[i], MK_HOOK_OVERLAY, flows[i], &with, TO_HOST, flows[i], NULL);
+}
+END_TEST
+
+static void cut_in_two(const char *flow, const char *mac, struct frame part[2])
+{
+	const struct frame_options with = { .payload_bytes = 1000,
+					    .id = 77,
+					    .source_mac = mac,
+					    .dest_mac = mac && between.ifindex ? OWN : NULL };
+	const struct frame whole = frame_make(flow, &with);
+
+	part[0] = frame_fragment(&whole, 0, 512);
+	part[1] = frame_fragment(&whole, 512, 1008);
+}
+
+START_TEST(test_fragments_unserved)
+{
+	struct frame part[2];
+
+	cut_in_two("udp 203.0.113.9:5000 > 192.168.99.12:30080", between.mac2, part);
+	fixture_device(between.ifindex);
+	for (size_t i = 0; i < ROWS(part); i++) {
+		part[i] = fixture_expect("a fragment", between.hook, &part[i], TO_OVERLAY, NULL);
+		ck_assert_str_eq(frame_mac_dest(&part[i]), NODE2);
+		ck_assert_uint_eq(part[i].byte[ETH_ALEN], fixture_node()->vtep_mac[0] | 0x04);
+	}
+	fixture_device(0);
+}
+END_TEST
+
+/* node2 delegates the flow to this node, so this node's session, which leads to node2, is of an earlier
+ * endpoint. */
+START_TEST(test_earlier_session)
+{
+	const struct taken *of = &taken[_i];
+	char request[64], seen[64], frontend[64];
+	const int proto = (int)strcspn(of->request, " ");
+
+	snprintf(request, sizeof(request), "%.*s 203.0.113.9:5000 > 198.51.100.9:80", proto,
+		 of->request);
+	snprintf(seen, sizeof(seen), "%.*s 203.0.113.9:5000 > 10.244.1.3:8080", proto, of->request);
+	snprintf(frontend, sizeof(frontend), "%.*s 198.51.100.9:80", proto, of->request);
+	to_node2("the first", MK_HOOK_UPLINK, request, NULL, request);
+	to_node2("the second", MK_HOOK_UPLINK, request, &of->next, request);
+	delegated_service(frontend, MK_FRONTEND_MASQUERADE, "10.244.1.3:8080", true);
+	from_node2("node2 delegates", request, NULL, TO_POD, seen);
+	from_node2("more", request, &of->next, TO_POD, seen);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 END_TEST
 
@@ -177,6 +244,49 @@ START_TEST(test_local_now)
 }
 END_TEST
 
+START_TEST(test_fragments_come_back)
+{
+	struct frame part[2];
+
+	cut_in_two(taken[1].request, NULL, part);
+	for (size_t i = 0; i < ROWS(part); i++)
+		fixture_expect("a fragment", MK_HOOK_UPLINK, &part[i], between.where, NULL);
+	cut_in_two(taken[1].request, NODE2_BACK, part);
+	for (size_t i = 0; i < ROWS(part); i++)
+		part[i] = fixture_expect("back", MK_HOOK_OVERLAY, &part[i], TO_OVERLAY, NULL);
+	frame_join(&part[0], &part[1]);
+	frame_say_length(&part[0], 1008);
+	ck_assert_str_eq(frame_flow(&part[0]), translated[1].seen);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+START_TEST(test_segments_come_back)
+{
+	const struct frame_options with = { .payload_bytes = 3000, .tcp_flags = ACK };
+
+	take(&taken[0]);
+	fixture_gso(3, 1000);
+	comes_back("back", taken[0].request, &with, TO_OVERLAY, translated[0].seen);
+	fixture_gso(0, 0);
+}
+END_TEST
+
+/* The Service is gone here as well: the client learns that, and this host sees nothing. */
+START_TEST(test_service_gone)
+{
+	struct mk_frontend_key key = { .proto = IPPROTO_TCP, .scope = MK_SCOPE_EXTERNAL };
+	const struct frame_options with = { .source_mac = NODE2_BACK };
+	struct frame out;
+
+	to_node2("the first", MK_HOOK_UPLINK, taken[0].request, NULL, taken[0].request);
+	fixture_addr_port("192.168.99.11:30080", &key.addr, &key.port);
+	ck_assert_int_eq(row_delete(fixture_map("frontends"), &key), 0);
+	out = hop("back", MK_HOOK_OVERLAY, taken[0].request, &with, TO_UPLINK, NULL, NULL);
+	ck_assert_ptr_nonnull(strstr(frame_flow(&out), "icmp-error 192.168.99.11 > 203.0.113.9 "));
+}
+END_TEST
+
 /* It is never sent back again. Only the node that it went to can refuse it. */
 START_TEST(test_strays)
 {
@@ -213,10 +323,16 @@ static void add_both(TCase *tcase)
 {
 	tcase_add_loop_test(tcase, test_unserved, 0, ROWS(unserved));
 	tcase_add_test(tcase, test_no_request);
+	tcase_add_test(tcase, test_to_this_host);
+	tcase_add_test(tcase, test_fragments_unserved);
 	tcase_add_test(tcase, test_long);
 	tcase_add_test(tcase, test_last_hop);
 	tcase_add_loop_test(tcase, test_comes_back, 0, ROWS(taken));
 	tcase_add_loop_test(tcase, test_comes_back_later, 0, ROWS(taken));
+	tcase_add_loop_test(tcase, test_earlier_session, 0, ROWS(taken) - 1);
+	tcase_add_test(tcase, test_fragments_come_back);
+	tcase_add_test(tcase, test_segments_come_back);
+	tcase_add_test(tcase, test_service_gone);
 	tcase_add_test(tcase, test_quota);
 	tcase_add_test(tcase, test_local_now);
 	tcase_add_test(tcase, test_strays);
