@@ -32,18 +32,18 @@ static int put_name(const struct work *work, const struct mk_pod_row *row, struc
 	struct mk_policy_pod_key key;
 	struct record *name;
 
-	record->owner = NULL;
+	*record_owner(work->sync, record) = NULL;
 	if (!row->uid)
 		return 0;
 	policy_pod_name(&key, row);
 	name = record_find(work->sync, POLICY_EXPECTED, &key);
-	if (name && name->state == RECORD_WANTED && !name->owner)
+	if (name && name->state == RECORD_WANTED && !*record_owner(work->sync, name))
 		return 0;
 	name = record_put(work->sync, POLICY_EXPECTED, &key, record_value(work->sync, record),
 			  RECORD_WANTED);
 	if (!name)
 		return no_memory(work);
-	name->owner = record;
+	*record_owner(work->sync, name) = record;
 	return 0;
 }
 
@@ -55,7 +55,7 @@ static void name_gone(const struct work *work, const struct mk_pod_row *row,
 
 	policy_pod_name(&key, row);
 	name = record_find(work->sync, POLICY_EXPECTED, &key);
-	if (name && name->state == RECORD_WANTED && name->owner == record)
+	if (name && name->state == RECORD_WANTED && *record_owner(work->sync, name) == record)
 		record_gone(work->sync, name, work->now_ns);
 }
 
@@ -107,12 +107,13 @@ static bool must_wait(const struct mk_policy_sync *sync, struct record *record)
 	switch (record->map) {
 	case POLICY_PEERS:
 	case POLICY_BLOCKS:
-		return id_find(sync->blocked, ((const struct mk_policy_peer *)value)->table);
+		return id_find(&sync->blocked, ((const struct mk_policy_peer *)value)->table);
 	case POLICY_IDENTITIES:
-		return id_find(sync->blocked, ((const struct mk_policy_identity *)value)->class_id);
+		return id_find(&sync->blocked,
+			       ((const struct mk_policy_identity *)value)->class_id);
 	case POLICY_EXPECTED:
-		return id_find(sync->blocked, expected->set[MK_POLICY_INGRESS]) ||
-		       id_find(sync->blocked, expected->set[MK_POLICY_EGRESS]);
+		return id_find(&sync->blocked, expected->set[MK_POLICY_INGRESS]) ||
+		       id_find(&sync->blocked, expected->set[MK_POLICY_EGRESS]);
 	default:
 		return false;
 	}
@@ -127,7 +128,7 @@ static uint64_t needs_it(const struct mk_policy_sync *sync, struct record *recor
 	case POLICY_PORTS:
 		return policy_port_table(record_key(record));
 	case POLICY_PEERS:
-		return id_find(sync->in_force, peer->set) ? peer->peer : peer->set;
+		return id_find(&sync->in_force, peer->set) ? peer->peer : peer->set;
 	case POLICY_BLOCKS:
 		return policy_block_set(record_key(record));
 	default:
@@ -208,7 +209,7 @@ static bool is_in_place(const struct mk_policy_sync *sync, struct record *record
 {
 	const struct mk_policy_peer_key *key = record_key(record);
 
-	return id_find(sync->in_force, key->set) && id_find(sync->classes, key->peer);
+	return id_find(&sync->in_force, key->set) && id_find(&sync->classes, key->peer);
 }
 
 /* Before @record is written: does this change the ports that a set in force has for a class in
@@ -217,10 +218,10 @@ static void note_peer(const struct work *work, struct record *record)
 {
 	const struct mk_policy_sync *sync = work->sync;
 	const struct mk_policy_peer_key *key = record_key(record);
-	struct policy_id *set = id_find(sync->in_force, key->set);
+	struct policy_id *set = id_find(&sync->in_force, key->set);
 	struct mk_policy_peer now;
 
-	if (!set || !id_find(sync->classes, key->peer))
+	if (!set || !id_find(&sync->classes, key->peer))
 		return;
 	if (mk_table_get(sync->maps[POLICY_PEERS], key, &now, NULL) < 0)
 		now.table = table_of(sync, peer_record(sync, key->set, MK_PEER_ANY_POD));
@@ -232,17 +233,17 @@ static void note_peer(const struct work *work, struct record *record)
 static void remove_fallen(struct work *work)
 {
 	struct mk_policy_sync *sync = work->sync;
-	struct record *record, *next;
+	struct record *record;
 
-	if (sync->dirty[POLICY_IDENTITIES])
+	if (sync->dirty[POLICY_IDENTITIES].used > 0)
 		return;
-	DL_FOREACH_SAFE(sync->gone, record, next) {
+	for (size_t at = 0; (record = places_next(&sync->gone, &at));) {
 		const struct mk_policy_peer_key *key = record_key(record);
 		struct policy_id *set;
 
-		if (record->map != POLICY_PEERS || !id_find(sync->classes, key->peer))
+		if (record->map != POLICY_PEERS || !id_find(&sync->classes, key->peer))
 			continue;
-		set = id_find(sync->in_force, key->set);
+		set = id_find(&sync->in_force, key->set);
 		if (!set || !is_compiled(sync, key->set))
 			continue;
 		set->changed |= table_of(sync, record) !=
@@ -255,12 +256,12 @@ static void remove_fallen(struct work *work)
 static void remove_stale(struct work *work)
 {
 	struct mk_policy_sync *sync = work->sync;
-	struct record *record, *next;
+	struct record *record;
 
-	DL_FOREACH_SAFE(sync->gone, record, next) {
+	for (size_t at = 0; (record = places_next(&sync->gone, &at));) {
 		const struct mk_policy_peer_key *key = record_key(record);
 
-		if (record->map == POLICY_PEERS && !id_find(sync->in_force, key->set) &&
+		if (record->map == POLICY_PEERS && !id_find(&sync->in_force, key->set) &&
 		    is_compiled(sync, key->set))
 			(void)take_out(work, record);
 	}
@@ -295,9 +296,9 @@ static bool differs(const struct mk_policy_sync *sync, uint64_t set,
 static void note_identity(const struct work *work, const struct mk_policy_identity *was,
 			  const struct mk_policy_identity *will_be)
 {
-	struct policy_id *set, *next;
+	struct policy_id *set = NULL;
 
-	HASH_ITER(hh, work->sync->in_force, set, next)
+	while ((set = id_after(&work->sync->in_force, set)))
 		set->changed = set->changed || differs(work->sync, set->id, was, will_be);
 }
 
@@ -306,9 +307,9 @@ static void note_identity(const struct work *work, const struct mk_policy_identi
 static int copy_class(struct work *work, uint64_t was, uint64_t will_be)
 {
 	struct mk_policy_sync *sync = work->sync;
-	struct policy_id *set, *next;
+	struct policy_id *set = NULL;
 
-	HASH_ITER(hh, sync->in_force, set, next) {
+	while ((set = id_after(&sync->in_force, set))) {
 		const struct mk_policy_peer_key key = { .set = set->id, .peer = will_be };
 		struct record *from = peer_record(sync, set->id, was), *copy;
 
@@ -412,10 +413,10 @@ static int write_record(struct work *work, struct record *record)
 
 static int write_map(struct work *work, enum policy_map map)
 {
-	struct record *record, *next;
+	struct record *record;
 	int ret = 0;
 
-	DL_FOREACH_SAFE(work->sync->dirty[map], record, next) {
+	for (size_t at = 0; (record = places_next(&work->sync->dirty[map], &at));) {
 		if (map != POLICY_PEERS || !is_in_place(work->sync, record))
 			ret = write_record(work, record);
 		if (ret < 0)
@@ -427,10 +428,10 @@ static int write_map(struct work *work, enum policy_map map)
 /* Write the rows that change pods in use by themselves. */
 static int write_in_place(struct work *work)
 {
-	struct record *record, *next;
+	struct record *record;
 	int ret = 0;
 
-	DL_FOREACH_SAFE(work->sync->dirty[POLICY_PEERS], record, next) {
+	for (size_t at = 0; (record = places_next(&work->sync->dirty[POLICY_PEERS], &at));) {
 		if (must_wait(work->sync, record))
 			continue;
 		note_peer(work, record);
@@ -445,8 +446,12 @@ static int write_in_place(struct work *work)
 static int run(struct work *work, const struct mk_policy_changes *changes)
 {
 	struct mk_policy_sync *sync = work->sync;
-	int ret = changes ? note(work, changes) : 0;
+	int ret;
 
+	places_find_missing(sync, work->now_ns);
+	ret = changes ? note(work, changes) : 0;
+	if (ret == 0 && sync->places_missing)
+		ret = no_memory(work);
 	ids_clear(&sync->blocked);
 	ret = ret ?: slots_read(sync, work->err);
 	for (int map = 0; ret == 0 && map < POLICY_MAPS; map++)

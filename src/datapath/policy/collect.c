@@ -12,7 +12,7 @@ struct collection {
 	uint64_t now_ns;
 	struct mk_policy_counts *counts;
 	struct mk_error *err;
-	struct policy_id *tables; /* that rows of sets name */
+	struct mk_index tables; /* that rows of sets name */
 	bool set_gone;
 };
 
@@ -28,12 +28,12 @@ static bool is_needed(const struct collection *collection, struct record *record
 
 	switch (record->map) {
 	case POLICY_PEERS:
-		return id_find(sync->in_force, peer->set) &&
-		       (is_special(peer->peer) || id_find(sync->classes, peer->peer));
+		return id_find(&sync->in_force, peer->set) &&
+		       (is_special(peer->peer) || id_find(&sync->classes, peer->peer));
 	case POLICY_BLOCKS:
-		return id_find(sync->in_force, policy_block_set(record_key(record)));
+		return id_find(&sync->in_force, policy_block_set(record_key(record)));
 	case POLICY_PORTS:
-		return id_find(collection->tables, policy_port_table(record_key(record)));
+		return id_find(&collection->tables, policy_port_table(record_key(record)));
 	default:
 		return false;
 	}
@@ -58,13 +58,14 @@ static int remove_record(struct collection *collection, struct record *record)
  * other kind. */
 static int remove_due(struct collection *collection, bool ports)
 {
-	struct record *record, *next;
+	const struct mk_policy_sync *sync = collection->sync;
+	struct record *record;
 	int left = 0;
 
-	DL_FOREACH_SAFE(collection->sync->gone, record, next) {
+	for (size_t at = 0; (record = places_next(&sync->gone, &at));) {
 		int ret = 0;
 
-		if (collection->now_ns - record->since_ns < MK_RETIRE_NS)
+		if (collection->now_ns - record_gone_since(sync, record) < MK_RETIRE_NS)
 			break;
 		if ((record->map == POLICY_PORTS) != ports)
 			left++;
@@ -113,11 +114,12 @@ static int remove_counts(struct collection *collection)
 int mk_policy_sync_collect(struct mk_policy_sync *sync, uint64_t now_ns,
 			   struct mk_policy_counts *counts, struct mk_error *err)
 {
-	struct collection collection = { .sync = sync, now_ns, counts, err, NULL, false };
+	struct collection collection = { .sync = sync, now_ns, counts, err, { 0 }, false };
 	int ret;
 
-	if (!sync->gone)
-		return 0;
+	places_find_missing(sync, now_ns);
+	if (sync->gone.used == 0)
+		return sync->places_missing;
 	ret = slots_read(sync, err);
 	ret = ret ?: remove_due(&collection, false);
 	if (ret > 0)
@@ -126,5 +128,5 @@ int mk_policy_sync_collect(struct mk_policy_sync *sync, uint64_t now_ns,
 	ids_clear(&sync->in_force);
 	if (ret >= 0 && collection.set_gone)
 		ret = remove_counts(&collection);
-	return ret < 0 ? ret : sync->gone != NULL;
+	return ret < 0 ? ret : sync->gone.used > 0 || sync->places_missing;
 }

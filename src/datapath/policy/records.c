@@ -9,17 +9,28 @@
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-struct policy_id *id_find(struct policy_id *ids, uint64_t id)
+static struct policy_id *id_of(struct mk_index_link *link)
 {
-	struct policy_id *found;
-
-	HASH_FIND(hh, ids, &id, sizeof(id), found);
-	return found;
+	return link ? mk_index_entry(link, struct policy_id, link) : NULL;
 }
 
-struct policy_id *id_add(struct policy_id **ids, uint64_t id)
+struct policy_id *id_find(const struct mk_index *ids, uint64_t id)
 {
-	struct policy_id *found = id_find(*ids, id);
+	struct mk_index_link *link = mk_index_find(ids, mk_index_hash(&id, sizeof(id)));
+
+	while (link && id_of(link)->id != id)
+		link = mk_index_find_next(link);
+	return id_of(link);
+}
+
+struct policy_id *id_after(const struct mk_index *ids, const struct policy_id *id)
+{
+	return id_of(mk_index_after(ids, id ? &id->link : NULL));
+}
+
+struct policy_id *id_add(struct mk_index *ids, uint64_t id)
+{
+	struct policy_id *found = id_find(ids, id);
 
 	if (found)
 		return found;
@@ -27,27 +38,30 @@ struct policy_id *id_add(struct policy_id **ids, uint64_t id)
 	if (!found)
 		return NULL;
 	found->id = id;
-	HASH_ADD(hh, *ids, id, sizeof(found->id), found);
-	return found;
+	if (mk_index_add(ids, &found->link, mk_index_hash(&id, sizeof(id))) == 0)
+		return found;
+	free(found);
+	return NULL;
 }
 
-void ids_clear(struct policy_id **ids)
+void ids_clear(struct mk_index *ids)
 {
 	struct policy_id *id, *next;
 
-	HASH_ITER(hh, *ids, id, next) {
-		HASH_DEL(*ids, id);
+	for (id = id_after(ids, NULL); id; id = next) {
+		next = id_after(ids, id);
 		free(id);
 	}
+	mk_index_release(ids);
 }
 
 void class_unuse(struct mk_policy_sync *sync, uint64_t class_id)
 {
-	struct policy_id *class = id_find(sync->classes, class_id);
+	struct policy_id *class = id_find(&sync->classes, class_id);
 
 	if (!class || --class->uses > 0)
 		return;
-	HASH_DEL(sync->classes, class);
+	mk_index_remove(&sync->classes, &class->link);
 	free(class);
 }
 
@@ -61,6 +75,24 @@ static size_t value_at(const struct mk_table *table)
 void *record_value(const struct mk_policy_sync *sync, struct record *record)
 {
 	return record->bytes + value_at(sync->maps[record->map]);
+}
+
+static size_t owner_at(const struct mk_table *table)
+{
+	return value_at(table) + (table->value_size + 7u) / 8;
+}
+
+const struct record **record_owner(const struct mk_policy_sync *sync, struct record *record)
+{
+	return (const struct record **)(record->bytes + owner_at(sync->maps[record->map]));
+}
+
+static size_t record_bytes(const struct mk_policy_sync *sync, enum policy_map map)
+{
+	const struct mk_table *table = sync->maps[map];
+	size_t bytes = sizeof(struct record) + owner_at(table) * 8;
+
+	return map == POLICY_EXPECTED ? bytes + sizeof(struct record *) : bytes;
 }
 
 static struct record *record_of(struct mk_index_link *link)
@@ -87,8 +119,7 @@ struct record *record_after(const struct mk_policy_sync *sync, enum policy_map m
 static struct record *record_new(struct mk_policy_sync *sync, enum policy_map map, const void *key)
 {
 	const struct mk_table *table = sync->maps[map];
-	size_t bytes = value_at(table) * 8 + table->value_size;
-	struct record *record = calloc(1, sizeof(*record) + bytes);
+	struct record *record = calloc(1, record_bytes(sync, map));
 
 	if (!record)
 		return NULL;
@@ -102,24 +133,119 @@ static struct record *record_new(struct mk_policy_sync *sync, enum policy_map ma
 	return record;
 }
 
-static void unlink_record(struct mk_policy_sync *sync, struct record *record)
+/* ---- lists of records ------------------------------------------------------------------------ */
+
+/* Close the gaps that records have left. */
+static void places_pack(struct places *places)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < places->count; i++) {
+		if (!places->of[i].record)
+			continue;
+		places->of[kept++] = places->of[i];
+		places->of[kept - 1].record->place = (unsigned int)kept & PLACE_MAX;
+	}
+	places->count = kept;
+}
+
+static int places_grow(struct places *places)
+{
+	size_t room = places->room ? 2 * places->room : 8;
+	struct place *of;
+
+	if (places->count < places->room)
+		return 0;
+	if (places->used <= places->count / 2 && places->count > 0) {
+		places_pack(places);
+		return 0;
+	}
+	of = room <= PLACE_MAX ? reallocarray(places->of, room, sizeof(*of)) : NULL;
+	if (!of)
+		return -ENOMEM;
+	places->of = of;
+	places->room = room;
+	return 0;
+}
+
+static int places_add(struct places *places, struct record *record, uint64_t since_ns)
+{
+	if (places_grow(places) < 0)
+		return -ENOMEM;
+	places->of[places->count++] = (struct place){ record, since_ns };
+	record->place = (unsigned int)places->count & PLACE_MAX;
+	places->used++;
+	return 0;
+}
+
+static void places_remove(struct places *places, struct record *record)
+{
+	places->of[record->place - 1].record = NULL;
+	record->place = 0;
+	if (--places->used > 0)
+		return;
+	free(places->of);
+	*places = (struct places){ 0 };
+}
+
+struct record *places_next(const struct places *places, size_t *at)
+{
+	while (*at < places->count) {
+		struct record *record = places->of[(*at)++].record;
+
+		if (record)
+			return record;
+	}
+	return NULL;
+}
+
+static struct places *places_for(struct mk_policy_sync *sync, const struct record *record)
 {
 	if (record->dirty)
-		DL_DELETE(sync->dirty[record->map], record);
-	else if (record->state == RECORD_GONE)
-		DL_DELETE(sync->gone, record);
+		return &sync->dirty[record->map];
+	return record->state == RECORD_GONE ? &sync->gone : NULL;
+}
+
+/* Without memory, the next call writes or removes what the record stands for. */
+static void record_list(struct mk_policy_sync *sync, struct record *record, uint64_t now_ns)
+{
+	if (places_add(places_for(sync, record), record, now_ns) < 0)
+		sync->places_missing = true;
+}
+
+static void unlist(struct mk_policy_sync *sync, struct record *record)
+{
+	if (record->place)
+		places_remove(places_for(sync, record), record);
 	record->dirty = false;
 }
 
-static void make_dirty(struct mk_policy_sync *sync, struct record *record)
+static void find_missing(struct mk_policy_sync *sync, enum policy_map map, uint64_t now_ns)
 {
-	record->dirty = true;
-	DL_APPEND(sync->dirty[record->map], record);
+	for (struct record *record = NULL; (record = record_after(sync, map, record));)
+		if (!record->place && places_for(sync, record))
+			record_list(sync, record, now_ns);
 }
+
+void places_find_missing(struct mk_policy_sync *sync, uint64_t now_ns)
+{
+	if (!sync->places_missing)
+		return;
+	sync->places_missing = false;
+	for (enum policy_map map = 0; map < POLICY_MAPS; map++)
+		find_missing(sync, map, now_ns);
+}
+
+uint64_t record_gone_since(const struct mk_policy_sync *sync, const struct record *record)
+{
+	return sync->gone.of[record->place - 1].since_ns;
+}
+
+/* ---- changes of records ---------------------------------------------------------------------- */
 
 void record_clean(struct mk_policy_sync *sync, struct record *record)
 {
-	unlink_record(sync, record);
+	unlist(sync, record);
 	record->written = true;
 }
 
@@ -133,12 +259,13 @@ struct record *record_put(struct mk_policy_sync *sync, enum policy_map map, cons
 		return NULL;
 	dirty = record->dirty || !record->written ||
 		memcmp(record_value(sync, record), value, sync->maps[map]->value_size) != 0;
-	unlink_record(sync, record);
+	unlist(sync, record);
 	memcpy(record_value(sync, record), value, sync->maps[map]->value_size);
 	record->state = state;
+	record->dirty = dirty;
 	sync->has_former |= state == RECORD_FORMER;
 	if (dirty)
-		make_dirty(sync, record);
+		record_list(sync, record, 0);
 	return record;
 }
 
@@ -151,20 +278,17 @@ void record_gone(struct mk_policy_sync *sync, struct record *record, uint64_t no
 		record_free(sync, record);
 		return;
 	}
-	unlink_record(sync, record);
+	unlist(sync, record);
 	record->state = RECORD_GONE;
-	record->since_ns = now_ns;
-	if (record->map == POLICY_IDENTITIES)
-		make_dirty(sync, record);
-	else
-		DL_APPEND(sync->gone, record);
+	record->dirty = record->map == POLICY_IDENTITIES;
+	record_list(sync, record, now_ns);
 }
 
 void record_free(struct mk_policy_sync *sync, struct record *record)
 {
 	if (sync->audited == record)
 		sync->audited = record_after(sync, record->map, record);
-	unlink_record(sync, record);
+	unlist(sync, record);
 	mk_index_remove(&sync->records[record->map], &record->link);
 	free(record);
 }

@@ -210,7 +210,7 @@ static const struct mk_policy_expected *wanted_by(const struct mk_policy_sync *s
 
 static bool is_blocked(const struct mk_policy_sync *sync, uint64_t set)
 {
-	return id_find(sync->blocked, set) != NULL;
+	return id_find(&sync->blocked, set) != NULL;
 }
 
 /* Return the set of a new pod if a full table does not take the rows of @set. */
@@ -278,7 +278,7 @@ static bool write_on(const struct mk_policy_sync *sync)
 static bool set_changed(const struct mk_policy_sync *sync, uint32_t slot)
 {
 	for (int i = 0; i < MK_POLICY_DIRECTIONS; i++) {
-		const struct policy_id *set = id_find(sync->in_force, get_set(sync, slot, i));
+		const struct policy_id *set = id_find(&sync->in_force, get_set(sync, slot, i));
 
 		if (set && set->changed)
 			return true;

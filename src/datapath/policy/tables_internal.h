@@ -7,8 +7,6 @@
 #define MK_DATAPATH_POLICY_TABLES_INTERNAL_H
 
 #include <stdbool.h>
-#include <uthash.h>
-#include <utlist.h>
 
 #include "base/index.h"
 #include "datapath/policy/tables.h"
@@ -24,36 +22,46 @@ enum policy_map {
 	POLICY_MAPS
 };
 
+#define PLACE_BITS 25
+#define PLACE_MAX  ((1U << PLACE_BITS) - 1)
+
 enum record_state {
 	RECORD_WANTED, /* a compiled row */
 	RECORD_FORMER, /* an earlier agent's row, or a copy of it for a new class */
 	RECORD_GONE, /* no row any more; to be removed */
 };
 
-/* An entry of a map. */
+/* An entry of a map. Most are clean, so what only others need is in their list. */
 struct record {
 	struct mk_index_link link;
-	uint8_t map; /* enum policy_map */
-	uint8_t state; /* enum record_state */
-	bool written; /* the map has an entry of this key */
+	unsigned int map : 3; /* enum policy_map */
+	unsigned int state : 2; /* enum record_state */
+	bool written : 1; /* the map has an entry of this key */
 	/* In the list `dirty` of its map: to be written, or an identity to be removed. Otherwise,
 	 * if it is gone, in the list `gone`. */
-	bool dirty;
-	union {
-		uint64_t since_ns; /* since when it is gone */
-		/* Of a pod's "namespace/name": the record of its UID, if it comes from there. */
-		const struct record *owner;
-	};
-	struct record *prev, *next;
-	uint64_t bytes[]; /* the key; from the next multiple of 8 bytes the value */
+	bool dirty : 1;
+	unsigned int place : PLACE_BITS; /* in its list, from 1; 0: in none, see places_missing */
+	uint64_t bytes[]; /* the key; from the next multiple of 8 bytes the value, then the owner */
+};
+
+struct place {
+	struct record *record; /* NULL: it has left the list */
+	uint64_t since_ns; /* since when it is gone */
+};
+
+/* Records in order. */
+struct places {
+	struct place *of;
+	size_t count, room;
+	size_t used; /* of @count */
 };
 
 /* A set, a class or a table, by its name. */
 struct policy_id {
+	struct mk_index_link link;
+	uint32_t uses : 31; /* of a class: identities in the map */
+	bool changed : 1; /* of a set in force: an address or a class has other ports now */
 	uint64_t id;
-	size_t uses; /* of a class: identities in the map */
-	bool changed; /* of a set in force: an address or a class has other ports now */
-	UT_hash_handle hh;
 };
 
 struct sandbox {
@@ -67,13 +75,15 @@ struct mk_policy_sync {
 	const struct mk_table *maps[POLICY_MAPS];
 	sa_family_t family;
 	struct mk_index records[POLICY_MAPS]; /* by key */
-	struct record *dirty[POLICY_MAPS];
-	struct record *gone; /* the oldest first */
-	struct policy_id *classes; /* of identities in the map */
-	struct policy_id *in_force; /* sets of pods when the last call began */
+	struct places dirty[POLICY_MAPS];
+	struct places gone; /* the oldest first */
+	/* Out of memory: records that belong in a list are in none. */
+	bool places_missing;
+	struct mk_index classes; /* of identities in the map */
+	struct mk_index in_force; /* sets of pods when the last call began */
 	/* Sets, classes and tables that could not be written completely in the last apply: nothing
 	 * may refer to them. */
-	struct policy_id *blocked;
+	struct mk_index blocked;
 	struct sandbox *sandboxes;
 	size_t sandbox_count;
 	char *slots; /* map pod_policies in memory */
@@ -149,10 +159,19 @@ struct record *record_find(const struct mk_policy_sync *sync, enum policy_map ma
  * freed. */
 struct record *record_after(const struct mk_policy_sync *sync, enum policy_map map,
 			    const struct record *record);
+/* Return the next record of @places from *@at on, which moves, or NULL. Meanwhile records may leave
+ * @places, but none may come. */
+struct record *places_next(const struct places *places, size_t *at);
+/* Put records into their lists that had no memory for it. */
+void places_find_missing(struct mk_policy_sync *sync, uint64_t now_ns);
+/* Since when is the record in the list `gone`? */
+uint64_t record_gone_since(const struct mk_policy_sync *sync, const struct record *record);
+/* Of a pod's "namespace/name": the record of its UID, if it comes from there. */
+const struct record **record_owner(const struct mk_policy_sync *sync, struct record *record);
 /* Note that the map should have this entry. NULL: out of memory. */
 struct record *record_put(struct mk_policy_sync *sync, enum policy_map map, const void *key,
 			  const void *value, enum record_state state);
-/* Note that the entry is gone. */
+/* Note that the entry is gone. This cannot fail. */
 void record_gone(struct mk_policy_sync *sync, struct record *record, uint64_t now_ns);
 /* The map has the entry now. */
 void record_clean(struct mk_policy_sync *sync, struct record *record);
@@ -160,9 +179,11 @@ void record_clean(struct mk_policy_sync *sync, struct record *record);
 void record_free(struct mk_policy_sync *sync, struct record *record);
 
 /* Return the id, which is added if it is missing. NULL: out of memory. */
-struct policy_id *id_add(struct policy_id **ids, uint64_t id);
-struct policy_id *id_find(struct policy_id *ids, uint64_t id);
-void ids_clear(struct policy_id **ids);
+struct policy_id *id_add(struct mk_index *ids, uint64_t id);
+struct policy_id *id_find(const struct mk_index *ids, uint64_t id);
+/* Visit all ids: after NULL the first one. */
+struct policy_id *id_after(const struct mk_index *ids, const struct policy_id *id);
+void ids_clear(struct mk_index *ids);
 /* One identity less has the class. */
 void class_unuse(struct mk_policy_sync *sync, uint64_t class_id);
 
