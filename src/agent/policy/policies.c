@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/policy/policies.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -311,6 +312,8 @@ static void say(struct mk_node_policies *policies)
 			"network policies in force policies=%zu audited=%zu isolated=%zu open=%zu sets=%zu",
 			figures.policies, figures.audited_policies, figures.isolated_pods,
 			figures.open_pods, figures.sets);
+	if (!policies->said) /* lists and tables were read: what that took lies between what stays */
+		malloc_trim(0);
 	say_masqueraded(policies, figures.policies);
 	policies->said = figures.policies + 1;
 }
