@@ -67,10 +67,12 @@ def serve_udp(args, sock):
 def serve_tcp(args, conn, sel):
     """A connection may carry many requests (it outlives an agent). A large one comes in parts."""
     try:
-        data = conn.recv(65536)
+        data = bytearray(conn.recv(65536))
         while b"request " in data[:32] and not data.endswith(b"\n"):
             part = conn.recv(65536)
-            data = data + part if part else b""
+            if not part:
+                data.clear()
+            data += part
         peer = conn.getpeername()
         note(args, "tcp", peer, data)
         if data.startswith(b"GET "):
@@ -148,7 +150,7 @@ def exchange(args, sock, number):
         backwards.send(source[0], dest[0], socket.IPPROTO_UDP, load, args.backwards)
     else:
         sock.sendall(data)
-    reply = b""
+    reply = bytearray()
     while not reply.endswith(b"\n"):
         part = sock.recv(65536)
         if not part:
