@@ -53,15 +53,40 @@ static void choose_forms(struct mk_table *table)
 	table->value_size += left_out(value);
 }
 
-#define STORED_KEY_MAX 64
-
-/* Return @key as it is stored; @room has STORED_KEY_MAX bytes. */
-static const void *stored_key(const struct mk_table *table, const void *key, void *room)
+static const void *narrow(const struct row_form *form, const void *row, size_t bytes, void *room)
 {
-	if (!table->key_form || !key)
-		return key;
-	row_narrow(table->key_form, room, key, table->key_size);
+	if (!form)
+		return row;
+	row_narrow(form, room, row, bytes);
 	return room;
+}
+
+const void *mk_table_stored_key(const struct mk_table *table, const void *key, void *room)
+{
+	return narrow(table->key_form, key, table->key_size, room);
+}
+
+const void *mk_table_stored_value(const struct mk_table *table, const void *value, void *room)
+{
+	return narrow(table->value_form, value, table->value_size, room);
+}
+
+static void to_row(const struct row_form *form, void *row, const void *stored, size_t bytes)
+{
+	if (form)
+		row_widen(form, row, stored, bytes);
+	else
+		memcpy(row, stored, bytes);
+}
+
+void mk_table_key_row(const struct mk_table *table, void *key, const void *stored)
+{
+	to_row(table->key_form, key, stored, table->key_size);
+}
+
+void mk_table_value_row(const struct mk_table *table, void *value, const void *stored)
+{
+	to_row(table->value_form, value, stored, table->value_size);
 }
 
 /* The number of values of an entry, one per CPU or one, and the distance between them. */
@@ -218,9 +243,9 @@ const void *mk_table_mapped_row(const struct mk_table *table, const void *values
 /* A value buffer has room for rows, so the stored value fits. */
 int mk_table_get(const struct mk_table *table, const void *key, void *value, struct mk_error *err)
 {
-	uint8_t room[STORED_KEY_MAX];
+	uint8_t room[MK_STORED_MAX];
 
-	if (bpf_map_lookup_elem(table->fd, stored_key(table, key, room), value) < 0)
+	if (bpf_map_lookup_elem(table->fd, mk_table_stored_key(table, key, room), value) < 0)
 		return mk_error_errno(err, errno, "cannot read an entry of map '%s'", table->name);
 	value_to_row(table, value);
 	return 0;
@@ -231,12 +256,13 @@ static int put(const struct mk_table *table, const void *key, const void *value,
 {
 	cleanup_free void *value_room = NULL;
 	const void *stored = stored_value(table, value, &value_room);
-	uint8_t room[STORED_KEY_MAX];
+	uint8_t room[MK_STORED_MAX];
 
 	if (!stored)
 		return mk_error_errno(err, ENOMEM, "cannot write an entry of map '%s'",
 				      table->name);
-	if (bpf_map_update_elem(table->fd, stored_key(table, key, room), stored, flags) == 0)
+	if (bpf_map_update_elem(table->fd, mk_table_stored_key(table, key, room), stored, flags) ==
+	    0)
 		return 0;
 	if (errno == E2BIG || errno == ENOSPC)
 		return mk_error_set(err, ENOSPC, "map '%s' is full (%u entries)", table->name,
@@ -262,9 +288,9 @@ int mk_table_add(const struct mk_table *table, const void *key, const void *valu
 
 int mk_table_delete(const struct mk_table *table, const void *key, struct mk_error *err)
 {
-	uint8_t room[STORED_KEY_MAX];
+	uint8_t room[MK_STORED_MAX];
 
-	if (bpf_map_delete_elem(table->fd, stored_key(table, key, room)) == 0)
+	if (bpf_map_delete_elem(table->fd, mk_table_stored_key(table, key, room)) == 0)
 		return 1;
 	if (errno == ENOENT)
 		return 0;
@@ -273,9 +299,10 @@ int mk_table_delete(const struct mk_table *table, const void *key, struct mk_err
 
 int mk_table_take(const struct mk_table *table, const void *key, void *value, struct mk_error *err)
 {
-	uint8_t room[STORED_KEY_MAX];
+	uint8_t room[MK_STORED_MAX];
 
-	if (bpf_map_lookup_and_delete_elem(table->fd, stored_key(table, key, room), value) == 0) {
+	if (bpf_map_lookup_and_delete_elem(table->fd, mk_table_stored_key(table, key, room),
+					   value) == 0) {
 		value_to_row(table, value);
 		return 1;
 	}

@@ -56,6 +56,16 @@ void *mk_table_map(const struct mk_table *table, size_t *bytes);
 const void *mk_table_mapped_row(const struct mk_table *table, const void *values, size_t index,
 				void *room);
 
+/* For callers that keep many entries: return a key or a value as the table stores it, with
+ * stored_key_size or stored_value_size bytes. @room has MK_STORED_MAX bytes, and is used if the
+ * row has another form. What precedes its first address is at the same place in both. */
+#define MK_STORED_MAX 64
+const void *mk_table_stored_key(const struct mk_table *table, const void *key, void *room);
+const void *mk_table_stored_value(const struct mk_table *table, const void *value, void *room);
+/* The opposite. */
+void mk_table_key_row(const struct mk_table *table, void *key, const void *stored);
+void mk_table_value_row(const struct mk_table *table, void *value, const void *stored);
+
 /* -ENOENT: no such entry (@err says so). */
 mk_must_check int mk_table_get(const struct mk_table *table, const void *key, void *value,
 			       struct mk_error *err);

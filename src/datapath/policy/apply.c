@@ -146,8 +146,7 @@ static int put_off(const struct work *work, struct record *record)
 static int put(struct work *work, struct record *record)
 {
 	struct mk_policy_sync *sync = work->sync;
-	int ret = mk_table_put(sync->maps[record->map], record_key(record),
-			       record_value(sync, record), first_error(work));
+	int ret = record_write(sync, record, first_error(work));
 
 	if (ret < 0) {
 		work->failed = work->failed ?: ret;
@@ -162,7 +161,7 @@ static int put(struct work *work, struct record *record)
 static int take_out(struct work *work, struct record *record)
 {
 	struct mk_policy_sync *sync = work->sync;
-	int ret = mk_table_delete(sync->maps[record->map], record_key(record), first_error(work));
+	int ret = record_remove(sync, record, first_error(work));
 
 	if (ret < 0) {
 		work->failed = work->failed ?: ret;
@@ -327,23 +326,18 @@ static int copy_class(struct work *work, uint64_t was, uint64_t will_be)
 	return 0;
 }
 
-static int put_identity(struct work *work, struct record *record,
-			const struct mk_policy_identity *was)
+static int put_identity(struct work *work, struct record *record, uint64_t was, uint64_t will_be)
 {
 	struct mk_policy_sync *sync = work->sync;
-	const struct mk_policy_identity *value = record_value(sync, record);
 	struct policy_id *class = NULL;
 
-	if (value->class_id) {
-		class = id_add(&sync->classes, value->class_id);
+	if (will_be) {
+		class = id_add(&sync->classes, will_be);
 		if (!class)
 			return no_memory(work);
 		class->uses++;
 	}
-	if (put(work, record) < 0)
-		class_unuse(sync, value->class_id);
-	else
-		class_unuse(sync, was->class_id);
+	class_unuse(sync, put(work, record) < 0 ? will_be : was);
 	return 0;
 }
 
@@ -351,11 +345,13 @@ static int write_identity(struct work *work, struct record *record)
 {
 	struct mk_policy_sync *sync = work->sync;
 	static const struct mk_policy_identity nothing;
-	const struct mk_policy_identity *value = record_value(sync, record);
+	struct policy_entry rows;
+	const struct mk_policy_identity *will_be = &rows.value.identity;
 	struct mk_policy_identity was;
 	int ret;
 
-	if (mk_table_get(sync->maps[POLICY_IDENTITIES], record_key(record), &was, NULL) < 0)
+	record_rows(sync, record, &rows);
+	if (record_read(sync, record, &was, NULL) < 0)
 		was = nothing;
 	if (record->state == RECORD_GONE) {
 		note_identity(work, &was, &nothing);
@@ -363,11 +359,12 @@ static int write_identity(struct work *work, struct record *record)
 			class_unuse(sync, was.class_id);
 		return 0;
 	}
-	ret = was.class_id != value->class_id ? copy_class(work, was.class_id, value->class_id) : 0;
+	ret = was.class_id != will_be->class_id ? copy_class(work, was.class_id, will_be->class_id)
+						: 0;
 	if (ret != 0)
 		return ret < 0 ? ret : 0;
-	note_identity(work, &was, value);
-	return put_identity(work, record, &was);
+	note_identity(work, &was, will_be);
+	return put_identity(work, record, was.class_id, will_be->class_id);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

@@ -14,16 +14,16 @@ static bool is_checked(const struct record *record)
 /* Returns 1 if the entry was missing or had another value, and is back. */
 static int restore(const struct mk_policy_sync *sync, struct record *record, struct mk_error *err)
 {
-	const struct mk_table *table = sync->maps[record->map];
-	const void *value = record_value(sync, record);
-	struct policy_entry now;
-	int ret = mk_table_get(table, record_key(record), &now.value, err);
+	struct policy_entry should_be, now;
+	int ret = record_read(sync, record, &now.value, err);
 
-	if (ret == 0 && memcmp(&now.value, value, table->value_size) == 0)
+	record_rows(sync, record, &should_be);
+	if (ret == 0 &&
+	    memcmp(&now.value, &should_be.value, sync->maps[record->map]->value_size) == 0)
 		return 0;
 	if (ret < 0 && ret != -ENOENT)
 		return ret;
-	ret = mk_table_put(table, record_key(record), value, err);
+	ret = record_write(sync, record, err);
 	return ret < 0 ? ret : 1;
 }
 
@@ -57,8 +57,7 @@ static bool lacks_first(const struct mk_policy_sync *sync, enum policy_map map)
 
 	while (record && !is_checked(record))
 		record = record_after(sync, map, record);
-	return record &&
-	       mk_table_get(sync->maps[map], record_key(record), &now.value, NULL) == -ENOENT;
+	return record && record_read(sync, record, &now.value, NULL) == -ENOENT;
 }
 
 /* Programs must not be without a whole map until its turn comes. */

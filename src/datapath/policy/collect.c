@@ -43,7 +43,7 @@ static int remove_record(struct collection *collection, struct record *record)
 {
 	struct mk_policy_sync *sync = collection->sync;
 	const struct mk_policy_peer_key *peer = record_key(record);
-	int ret = mk_table_delete(sync->maps[record->map], record_key(record), collection->err);
+	int ret = record_remove(sync, record, collection->err);
 
 	if (ret < 0)
 		return ret;

@@ -69,7 +69,7 @@ void class_unuse(struct mk_policy_sync *sync, uint64_t class_id)
 
 static size_t value_at(const struct mk_table *table)
 {
-	return (table->key_size + 7u) / 8;
+	return (table->stored_key_size + 7u) / 8;
 }
 
 void *record_value(const struct mk_policy_sync *sync, struct record *record)
@@ -79,7 +79,7 @@ void *record_value(const struct mk_policy_sync *sync, struct record *record)
 
 static size_t owner_at(const struct mk_table *table)
 {
-	return value_at(table) + (table->value_size + 7u) / 8;
+	return value_at(table) + (table->stored_value_size + 7u) / 8;
 }
 
 const struct record **record_owner(const struct mk_policy_sync *sync, struct record *record)
@@ -102,10 +102,14 @@ static struct record *record_of(struct mk_index_link *link)
 
 struct record *record_find(const struct mk_policy_sync *sync, enum policy_map map, const void *key)
 {
-	size_t bytes = sync->maps[map]->key_size;
-	struct mk_index_link *link = mk_index_find(&sync->records[map], mk_index_hash(key, bytes));
+	const struct mk_table *table = sync->maps[map];
+	uint8_t room[MK_STORED_MAX];
+	const void *stored = mk_table_stored_key(table, key, room);
+	size_t bytes = table->stored_key_size;
+	struct mk_index_link *link =
+		mk_index_find(&sync->records[map], mk_index_hash(stored, bytes));
 
-	while (link && memcmp(record_of(link)->bytes, key, bytes) != 0)
+	while (link && memcmp(record_of(link)->bytes, stored, bytes) != 0)
 		link = mk_index_find_next(link);
 	return record_of(link);
 }
@@ -120,17 +124,51 @@ static struct record *record_new(struct mk_policy_sync *sync, enum policy_map ma
 {
 	const struct mk_table *table = sync->maps[map];
 	struct record *record = calloc(1, record_bytes(sync, map));
+	uint8_t room[MK_STORED_MAX];
 
 	if (!record)
 		return NULL;
-	if (mk_index_add(&sync->records[map], &record->link, mk_index_hash(key, table->key_size)) <
-	    0) {
-		free(record);
-		return NULL;
-	}
 	record->map = map;
-	memcpy(record->bytes, key, table->key_size);
-	return record;
+	memcpy(record->bytes, mk_table_stored_key(table, key, room), table->stored_key_size);
+	if (mk_index_add(&sync->records[map], &record->link,
+			 mk_index_hash(record->bytes, table->stored_key_size)) == 0)
+		return record;
+	free(record);
+	return NULL;
+}
+
+/* ---- the map's entry of a record ------------------------------------------------------------- */
+
+void record_rows(const struct mk_policy_sync *sync, struct record *record,
+		 struct policy_entry *entry)
+{
+	mk_table_key_row(sync->maps[record->map], &entry->key, record_key(record));
+	mk_table_value_row(sync->maps[record->map], &entry->value, record_value(sync, record));
+}
+
+int record_read(const struct mk_policy_sync *sync, struct record *record, void *value,
+		struct mk_error *err)
+{
+	struct policy_entry entry;
+
+	record_rows(sync, record, &entry);
+	return mk_table_get(sync->maps[record->map], &entry.key, value, err);
+}
+
+int record_write(const struct mk_policy_sync *sync, struct record *record, struct mk_error *err)
+{
+	struct policy_entry entry;
+
+	record_rows(sync, record, &entry);
+	return mk_table_put(sync->maps[record->map], &entry.key, &entry.value, err);
+}
+
+int record_remove(const struct mk_policy_sync *sync, struct record *record, struct mk_error *err)
+{
+	struct policy_entry entry;
+
+	record_rows(sync, record, &entry);
+	return mk_table_delete(sync->maps[record->map], &entry.key, err);
 }
 
 /* ---- lists of records ------------------------------------------------------------------------ */
@@ -253,14 +291,17 @@ struct record *record_put(struct mk_policy_sync *sync, enum policy_map map, cons
 			  const void *value, enum record_state state)
 {
 	struct record *record = record_find(sync, map, key) ?: record_new(sync, map, key);
+	const size_t bytes = sync->maps[map]->stored_value_size;
+	uint8_t room[MK_STORED_MAX];
+	const void *stored = mk_table_stored_value(sync->maps[map], value, room);
 	bool dirty;
 
 	if (!record)
 		return NULL;
 	dirty = record->dirty || !record->written ||
-		memcmp(record_value(sync, record), value, sync->maps[map]->value_size) != 0;
+		memcmp(record_value(sync, record), stored, bytes) != 0;
 	unlist(sync, record);
-	memcpy(record_value(sync, record), value, sync->maps[map]->value_size);
+	memcpy(record_value(sync, record), stored, bytes);
 	record->state = state;
 	record->dirty = dirty;
 	sync->has_former |= state == RECORD_FORMER;

@@ -41,7 +41,9 @@ struct record {
 	 * if it is gone, in the list `gone`. */
 	bool dirty : 1;
 	unsigned int place : PLACE_BITS; /* in its list, from 1; 0: in none, see places_missing */
-	uint64_t bytes[]; /* the key; from the next multiple of 8 bytes the value, then the owner */
+	/* The key; from the next multiple of 8 bytes the value, then the owner. Both are as the map
+	 * stores them: in IPv4 an identity takes 24 bytes, its row 48. */
+	uint64_t bytes[];
 };
 
 struct place {
@@ -148,12 +150,25 @@ uint64_t policy_port_table(const struct mk_policy_port_key *key);
 
 /* ---- records.c ------------------------------------------------------------------------------- */
 
+/* As the map stores them, see mk_table_stored_key(): sets, classes and tables of ports are where
+ * the row has them. */
 static inline void *record_key(struct record *record)
 {
 	return record->bytes;
 }
-
 void *record_value(const struct mk_policy_sync *sync, struct record *record);
+/* Key and value as rows. */
+void record_rows(const struct mk_policy_sync *sync, struct record *record,
+		 struct policy_entry *entry);
+/* Read what the map has of @record into @value, a row; write the record; remove it from the map.
+ * They return what mk_table_get(), mk_table_put() and mk_table_delete() do. */
+mk_must_check int record_read(const struct mk_policy_sync *sync, struct record *record, void *value,
+			      struct mk_error *err);
+mk_must_check int record_write(const struct mk_policy_sync *sync, struct record *record,
+			       struct mk_error *err);
+mk_must_check int record_remove(const struct mk_policy_sync *sync, struct record *record,
+				struct mk_error *err);
+/* @key: a row. */
 struct record *record_find(const struct mk_policy_sync *sync, enum policy_map map, const void *key);
 /* Visit all records of a map: after NULL the first one. Get the next one before @record is
  * freed. */
@@ -168,7 +183,7 @@ void places_find_missing(struct mk_policy_sync *sync, uint64_t now_ns);
 uint64_t record_gone_since(const struct mk_policy_sync *sync, const struct record *record);
 /* Of a pod's "namespace/name": the record of its UID, if it comes from there. */
 const struct record **record_owner(const struct mk_policy_sync *sync, struct record *record);
-/* Note that the map should have this entry. NULL: out of memory. */
+/* Note that the map should have this entry, given as rows. NULL: out of memory. */
 struct record *record_put(struct mk_policy_sync *sync, enum policy_map map, const void *key,
 			  const void *value, enum record_state state);
 /* Note that the entry is gone. This cannot fail. */
