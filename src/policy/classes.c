@@ -189,17 +189,15 @@ void classes_sweep(struct mk_policies *policies)
 
 struct address *address_get(struct mk_policies *policies, const struct mk_ip *ip)
 {
-	struct mk_ip key;
+	const struct mk_addr key = mk_ip_to_addr(ip);
 
-	ip_clean(&key, ip);
 	return rows_keep(&policies->rows[IDENTITIES], &key);
 }
 
 static struct address *address_find(struct mk_policies *policies, const struct mk_ip *ip)
 {
-	struct mk_ip key;
+	const struct mk_addr key = mk_ip_to_addr(ip);
 
-	ip_clean(&key, ip);
 	return rows_kept(&policies->rows[IDENTITIES], &key);
 }
 
@@ -223,9 +221,8 @@ static void drop_more(struct address *address)
 
 void address_changed(struct mk_policies *policies, struct address *address)
 {
-	if (address->changed)
+	if (!rows_mark(address))
 		return;
-	address->changed = true;
 	policies->changed_addresses =
 		memory_grow(policies->changed_addresses, policies->changed_address_count,
 			    &policies->changed_address_room, sizeof(struct address *));
@@ -274,19 +271,21 @@ static const struct mk_pod_object *pod_at(const struct mk_policies *policies,
 static struct class_ *class_at(struct mk_policies *policies, const struct address *address)
 {
 	const struct mk_pod_object *pod = pod_at(policies, address);
+	const struct mk_ip ip = mk_ip_from_addr(&address->addr);
 	struct space *space = NULL;
 
 	if (pod)
 		HASH_FIND_STR(policies->spaces, pod->namespace_, space);
-	return space && space->known ? class_get(policies, space, pod, &address->ip) : NULL;
+	return space && space->known ? class_get(policies, space, pod, &ip) : NULL;
 }
 
 void address_fill(const void *of, void *to)
 {
 	const struct address *address = of;
+	const struct mk_ip ip = mk_ip_from_addr(&address->addr);
 	struct mk_identity_row *row = to;
 
-	memcpy(&row->ip, &address->ip, sizeof(row->ip));
+	ip_clean(&row->ip, &ip);
 	if (address->more)
 		memcpy(&row->counts_as, &address->more->counts_as, sizeof(row->counts_as));
 	if (address->class_)
@@ -319,7 +318,7 @@ static void decide_class(struct mk_policies *policies, struct address *address)
 	struct class_ *former = address->class_;
 	bool is_other;
 
-	address->changed = false;
+	rows_unmark(address);
 	address->class_ = class_at(policies, address);
 	if (address->class_)
 		address->class_->references++;

@@ -60,8 +60,8 @@ struct rows {
 	size_t key_bytes, row_bytes, entry_bytes;
 	void (*fill)(const void *entry, void *row); /* @row is zero; may be NULL */
 	struct mk_index all;
-	struct row *changed;
-	size_t changed_count;
+	struct row **changed;
+	size_t changed_count, changed_room;
 	struct row_list put, gone; /* results of rows_changes() and rows_all() */
 };
 void rows_put(struct rows *rows, const void *wanted);
@@ -71,6 +71,9 @@ void *rows_kept(const struct rows *rows, const void *key);
 /* Find or make the entry of @key. It stays until it is let go, even if its row is not wanted. */
 void *rows_keep(struct rows *rows, const void *key);
 void rows_let_go(struct rows *rows, void *entry);
+/* Mark a kept entry, for its owner. Returns false if it is marked already. */
+bool rows_mark(void *entry);
+void rows_unmark(void *entry);
 void rows_each_kept(const struct rows *rows, void (*visit)(void *ctx, void *entry), void *ctx);
 /* With @fill instead of rows_put() and rows_remove(): is the row of a kept entry wanted, and does
  * it say something else than before? */
@@ -290,10 +293,10 @@ struct address_more {
 	const struct mk_policy_node_address *node;
 	struct mk_ip counts_as; /* of its row */
 };
-/* An entry of the identities' rows, which exists even if its row is not wanted. */
+/* An entry of the identities' rows, which exists even if its row is not wanted. It is marked while
+ * it is in the list of changed ones. */
 struct address {
-	struct mk_ip ip; /* key */
-	bool changed; /* it is in the list of such */
+	struct mk_addr addr; /* key */
 	const struct mk_pod_object *pod; /* of the model, the first by rule 44; NULL: none */
 	struct class_ *class_;
 	struct address_more *more; /* NULL: nothing */

@@ -13,8 +13,7 @@
 static const struct {
 	size_t key_bytes, row_bytes;
 } row_sizes[ROW_KINDS] = {
-	[IDENTITIES] = { offsetof(struct mk_identity_row, counts_as),
-			 sizeof(struct mk_identity_row) },
+	[IDENTITIES] = { sizeof(struct mk_addr), sizeof(struct mk_identity_row) }, /* see address */
 	[PEERS] = { offsetof(struct mk_peer_row, table), sizeof(struct mk_peer_row) },
 	[BLOCKS] = { offsetof(struct mk_block_row, table), sizeof(struct mk_block_row) },
 	[PORTS] = { offsetof(struct mk_port_row, verdict), sizeof(struct mk_port_row) },

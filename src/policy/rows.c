@@ -7,8 +7,7 @@
 
 struct row {
 	struct mk_index_link link;
-	bool wanted, reported, changed, kept;
-	struct row *next_changed;
+	bool wanted : 1, reported : 1, changed : 1, kept : 1, marked : 1;
 	_Alignas(8) uint8_t of[]; /* rows.entry_bytes */
 };
 
@@ -17,9 +16,9 @@ static void note_change(struct rows *rows, struct row *row)
 	if (row->changed)
 		return;
 	row->changed = true;
-	rows->changed_count++;
-	row->next_changed = rows->changed;
-	rows->changed = row;
+	rows->changed = memory_grow(rows->changed, rows->changed_count, &rows->changed_room,
+				    sizeof(struct row *));
+	rows->changed[rows->changed_count++] = row;
 }
 
 static struct row *row_of(struct mk_index_link *link)
@@ -121,6 +120,20 @@ void rows_let_go(struct rows *rows, void *entry)
 	row_drop(rows, row);
 }
 
+bool rows_mark(void *entry)
+{
+	struct row *row = row_with(entry);
+	bool is_new = !row->marked;
+
+	row->marked = true;
+	return is_new;
+}
+
+void rows_unmark(void *entry)
+{
+	row_with(entry)->marked = false;
+}
+
 /* @visit may let the entry go. */
 void rows_each_kept(const struct rows *rows, void (*visit)(void *ctx, void *entry), void *ctx)
 {
@@ -169,19 +182,17 @@ void rows_forget_lists(struct rows *rows)
 
 void rows_changes(struct rows *rows)
 {
-	struct row *row = rows->changed, *next;
 	size_t wanted = 0;
 
-	for (; row; row = row->next_changed)
-		wanted += row->wanted;
+	for (size_t i = 0; i < rows->changed_count; i++)
+		wanted += rows->changed[i]->wanted;
 	list_begin(rows, &rows->put, wanted);
 	list_begin(rows, &rows->gone, rows->changed_count - wanted);
-	for (row = rows->changed; row; row = next) {
-		next = row->next_changed;
-		finish(rows, row);
-	}
+	for (size_t i = 0; i < rows->changed_count; i++)
+		finish(rows, rows->changed[i]);
+	free(rows->changed);
 	rows->changed = NULL;
-	rows->changed_count = 0;
+	rows->changed_count = rows->changed_room = 0;
 }
 
 void rows_all(struct rows *rows)
@@ -202,5 +213,6 @@ void rows_release(struct rows *rows)
 		free(row_of(link));
 	}
 	mk_index_release(&rows->all);
+	free(rows->changed);
 	rows_forget_lists(rows);
 }
