@@ -307,13 +307,13 @@ static void say(struct mk_node_policies *policies)
 	say_chains(policies, &figures);
 	if (policies->said == figures.policies + 1)
 		return;
+	if (!policies->said) /* lists and tables were read: what that took lies between what stays */
+		malloc_trim(0);
 	if (figures.policies || policies->said)
 		mk_log_info(
 			"network policies in force policies=%zu audited=%zu isolated=%zu open=%zu sets=%zu",
 			figures.policies, figures.audited_policies, figures.isolated_pods,
 			figures.open_pods, figures.sets);
-	if (!policies->said) /* lists and tables were read: what that took lies between what stays */
-		malloc_trim(0);
 	say_masqueraded(policies, figures.policies);
 	policies->said = figures.policies + 1;
 }
