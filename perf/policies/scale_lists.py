@@ -7,7 +7,8 @@ DIR/{namespaces,pods,policies}.watch are streaming lists of N pods on other node
 namespaces of a hundred pods. Every namespace has pods of ten applications and the same number of
 policies. A policy selects one application, and has peers by label, by the namespace's label and by
 address. --local L: so many pods of node1 besides, ten in a namespace; with --records DIR, the pods of a
-lab instead. own.watch is the list of these alone, and DIR/local has their number.
+lab instead. own.watch is the list of these alone. DIR/local has their number, DIR/isolated how many of them
+policies select.
 
 With --changes K, DIR/{label,policy,namespace}.changes have K MODIFIED events each: of a pod's label,
 of a policy's port, of a namespace's label, always in the first namespace. A recorded Pod gives the
@@ -106,6 +107,12 @@ def write(path, objects, event="ADDED", kind=None, api_version="v1"):
                 "resourceVersion": "100000000", "annotations": {"k8s.io/initial-events-end": "true"}}}}) + "\n")
 
 
+def isolated(pods, policies):
+    """How many of the pods does a policy select?"""
+    selected = {(one["metadata"]["namespace"], one["spec"]["podSelector"]["matchLabels"]["app"]) for one in policies}
+    return sum((pod["metadata"]["namespace"], pod["metadata"]["labels"]["app"]) in selected for pod in pods)
+
+
 def numbered(objects):
     for number, one in enumerate(objects):
         one["metadata"]["resourceVersion"] = str(CHANGED + number)
@@ -137,11 +144,12 @@ def main():
     local = list(pods.local(given.local, given.records))
     given.out.mkdir(parents=True, exist_ok=True)
     write(given.out / "namespaces.watch", map(namespace, range(max(namespaces, len(local) // LOCAL_IN_NAMESPACE))), kind="Namespace")
-    write(given.out / "policies.watch", (policy(n, per_namespace) for n in range(given.policies)), kind="NetworkPolicy",
-          api_version="networking.k8s.io/v1")
+    policies = [policy(n, per_namespace) for n in range(given.policies)]
+    write(given.out / "policies.watch", policies, kind="NetworkPolicy", api_version="networking.k8s.io/v1")
     write(given.out / "own.watch", local, kind="Pod")
     write(given.out / "pods.watch", (*map(pods.elsewhere, range(given.pods)), *local), kind="Pod")
     (given.out / "local").write_text(f"{len(local)}\n", encoding="ascii")
+    (given.out / "isolated").write_text(f"{isolated(local, policies)}\n", encoding="ascii")
     if given.changes:
         write_changes(given.out, given.changes, pods, per_namespace)
 
