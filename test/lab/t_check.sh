@@ -222,7 +222,7 @@ firewalls()
 {
 	on node1 nft add table inet own
 	on node1 nft add chain inet own in '{ type filter hook input priority 0; policy drop; }'
-	expect_line firewall '^note .*nftables, table own, chain in drops what no rule accepts'
+	expect_line firewall '^note .*nftables, table own, chain in refuses what no rule accepts'
 	expect_line firewall "UDP to the overlay's port"
 	expect_line path '^WRONG .*through the overlay'
 	on node1 nft add rule inet own in udp dport 4789 accept

@@ -67,7 +67,7 @@ struct chains {
 	const char *kube_proxy; /* NULL: none */
 	char engine
 		[CHECK_CHAIN_BYTES]; /* a chain of another engine of network policies; "": none */
-	char drops[160]; /* a base chain that drops by policy; "": none */
+	char drops[160]; /* a base chain that drops by policy or is firewalld's; "": none */
 };
 
 /* Chains that pods' packets would meet with kube-router, Calico, Cilium, Antrea, and
@@ -84,7 +84,17 @@ static bool is_of_engine(const struct mk_nft_chain *chain)
 	       strcmp(chain->table, "calico") == 0;
 }
 
-/* An output chain that drops by policy drops only the host's own packets. */
+/* An output chain that drops by policy drops only the host's own packets. Chains of firewalld
+ * accept by policy, and their last rule rejects. */
+static bool may_drop(const struct mk_nft_chain *chain)
+{
+	if (chain->hook == NF_INET_LOCAL_IN && strcmp(chain->table, "firewalld") == 0)
+		return strcmp(chain->name, "filter_INPUT") == 0;
+	return chain->policy == NF_DROP &&
+	       (chain->hook == NF_INET_LOCAL_IN || chain->hook == NF_INET_FORWARD);
+}
+
+/* The chain of input is the one to name: more of the cluster's packets pass it. */
 static int see_chain(void *ctx, const struct mk_nft_chain *chain)
 {
 	const bool is_ipv6 = chain->family == NFPROTO_IPV6;
@@ -99,8 +109,7 @@ static int see_chain(void *ctx, const struct mk_nft_chain *chain)
 	if (is_of_engine(chain))
 		snprintf(chains->engine, sizeof(chains->engine), "nftables, table %s, chain %s",
 			 chain->table, chain->name);
-	if (chain->policy == NF_DROP &&
-	    (chain->hook == NF_INET_LOCAL_IN || chain->hook == NF_INET_FORWARD))
+	if (may_drop(chain) && (chain->hook == NF_INET_LOCAL_IN || !*chains->drops))
 		snprintf(chains->drops, sizeof(chains->drops), "nftables, table %s, chain %s",
 			 chain->table, chain->name);
 	return 0;
@@ -160,8 +169,8 @@ void check_firewall(struct mk_checking *checking)
 	if (*chains.drops)
 		check_note(
 			checking, "firewall",
-			"add rules that accept UDP to the overlay's port (4789) from the nodes, TCP 10250 and 10256, and everything from mkhost0",
-			"%s drops what no rule accepts", chains.drops);
+			"add rules that accept UDP to the overlay's port (4789) from the nodes, TCP 10250 and 10256, and everything from mkhost0 and mkvxlan",
+			"%s refuses what no rule accepts", chains.drops);
 	else
 		check_found(checking, "firewall", NULL,
 			    "no chain of input or forward drops by policy");
