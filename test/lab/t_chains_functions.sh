@@ -13,10 +13,9 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/chains.sh
 . "$HERE/lib/chains.sh"
 
-CACHE=$(realpath -m "$HERE/../../build/functions")
-# shellcheck source=src/deps/apt.sh
-. "$HERE/../../src/deps/apt.sh"
-TREE=$CACHE/tree SUITE=bookworm
+# shellcheck source=test/lab/lib/packages.sh
+. "$HERE/lib/packages.sh"
+packages_in functions
 PROXY_PORT=3129
 
 explain()
@@ -29,32 +28,8 @@ explain()
 
 # ---- packages
 
-# Suricata 7 is in bookworm-backports. The machine's own packages count as there.
-fetch_functions()
-{
-	local package
-	rm -rf "$CACHE"
-	write_sources $SUITE
-	echo "deb [signed-by=$KEYRING] $MIRROR/debian $SUITE-backports main" >>"$CACHE/$SUITE/apt/sources.list"
-	cp /var/lib/dpkg/status "$CACHE/$SUITE/apt/status"
-	apt_for $SUITE apt-get -qq update
-	apt_for $SUITE apt-get -qq --download-only --no-install-recommends --yes -t $SUITE-backports install suricata >/dev/null
-	apt_for $SUITE apt-get -qq --download-only --no-install-recommends --yes install haproxy squid libndpi-bin >/dev/null
-	mkdir -p "$TREE.new"
-	for package in "$CACHE/$SUITE"/apt/cache/archives/*.deb; do
-		dpkg-deb -x "$package" "$TREE.new"
-	done
-	mv "$TREE.new" "$TREE"
-	rm -rf "${CACHE:?}/$SUITE"
-}
-functions_are_there()
-{
-	mkdir -p "$(dirname "$CACHE")"
-	(
-		flock 9
-		[[ -e $TREE/usr/bin/ndpiReader ]] || fetch_functions
-	) 9>"$CACHE.lock"
-}
+# Suricata 7 is in bookworm-backports.
+functions_are_there() { unpack_packages suricata "haproxy squid libndpi-bin"; }
 
 # run_in POD LOG PROGRAM ARGS...: a program of the tree, until the lab is removed
 run_in()

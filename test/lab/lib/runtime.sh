@@ -21,13 +21,14 @@ fi
 CGROUP=/$MK_LAB     # the pods' processes, in each hierarchy
 RUNTIME=            # runtime_up()
 
-# In node1's mount namespace: empty /run/netns and runtime directories in /run, and the machine's
-# cgroups, which the node's /sys hides.
+PLACES="/run/containerd /run/libpod /run/netns /run/runc" # of runtimes
+
+# In node1's mount namespace: PLACES, empty, and the machine's cgroups, which the node's /sys hides.
 runtime_places()
 {
 	local name at type options rest
-	on node1 sh -c 'for at in /run/containerd /run/libpod /run/netns /run/runc /sys/fs/cgroup; do
-		mkdir -p "$at" && mount -t tmpfs -o mode=755 runtime "$at" || exit; done'
+	on node1 sh -c "for at in $PLACES /sys/fs/cgroup; do
+		mkdir -p \"\$at\" && mount -t tmpfs -o mode=755 runtime \"\$at\" || exit; done"
 	while read -r name at type options rest; do
 		on node1 sh -c "mkdir -p '$at' && mount -t '$type' -o '$options' '$name' '$at'"
 	done < <(grep -E '^[^ ]+ /sys/fs/cgroup(/[^ ]+)? cgroup2? ' /proc/self/mounts)
