@@ -185,7 +185,7 @@ static int step_prune(struct mk_agent *agent, struct mk_error *err)
 	const struct mk_core *core = &agent->core;
 	int ret;
 
-	if (core->config.cluster_name[0] && !mk_source_peers_listed(core->source))
+	if (core->config.cluster_name[0] && !mk_source_listed(core->source, MK_SOURCE_PEERS))
 		return 0;
 	ret = prune_families(agent, err);
 	return ret > 0 ? MK_AGAIN : ret;

@@ -46,15 +46,9 @@ mk_must_check struct mk_kube *kube_start(uv_loop_t *loop, const struct mk_kube_o
  * @kube may be NULL. */
 void kube_stop(struct mk_kube *kube);
 
-/* See mk_source_want_policies(), mk_source_policies_listed(). */
-void kube_want_policies(struct mk_kube *kube, bool wanted);
-void kube_want_pods(struct mk_kube *kube, enum mk_source_pods pods);
-void kube_want_functions(struct mk_kube *kube, bool wanted);
-void kube_want_peers(struct mk_kube *kube, bool wanted);
-bool kube_policies_listed(const struct mk_kube *kube);
-bool kube_pods_listed(const struct mk_kube *kube);
-bool kube_functions_listed(const struct mk_kube *kube);
-bool kube_peers_listed(const struct mk_kube *kube);
+/* See mk_source_want(), mk_source_listed(). */
+void kube_want(struct mk_kube *kube, enum mk_source_part part, unsigned int wanted);
+bool kube_listed(const struct mk_kube *kube, enum mk_source_part part);
 
 /* The datapath is ready: keep the Node's condition NetworkUnavailable False from now on. */
 void kube_ready(struct mk_kube *kube);

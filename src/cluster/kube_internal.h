@@ -29,9 +29,8 @@ struct mk_kube {
 	mk_listed_fn *listed;
 	void *ctx;
 	bool told; /* listed() was called */
-	bool want_policies, want_functions, want_peers;
-	bool told_policies, told_pods, told_functions, told_peers;
-	enum mk_source_pods want_pods;
+	unsigned int wanted[MK_SOURCE_PARTS];
+	bool told_part[MK_SOURCE_PARTS];
 	uv_timer_t later; /* runs what must not run within libcurl */
 };
 

@@ -8,6 +8,26 @@
 #include "base/log.h"
 #include "cluster/kube_internal.h"
 
+static const struct {
+	enum mk_resource_id id;
+	enum mk_source_part part;
+	unsigned int from; /* wanted if at least this much of @part is */
+} needs[] = {
+	{ MK_RESOURCE_NETWORK_POLICIES, MK_SOURCE_POLICIES, true },
+	{ MK_RESOURCE_CLUSTER_POLICIES, MK_SOURCE_POLICIES, true },
+	{ MK_RESOURCE_CHAINS, MK_SOURCE_POLICIES, true },
+	{ MK_RESOURCE_NAMESPACES, MK_SOURCE_PODS, MK_SOURCE_OWN_PODS },
+	{ MK_RESOURCE_OWN_PODS, MK_SOURCE_PODS, MK_SOURCE_OWN_PODS },
+	{ MK_RESOURCE_PODS, MK_SOURCE_PODS, MK_SOURCE_ALL_PODS },
+	{ MK_RESOURCE_FUNCTION_PODS, MK_SOURCE_FUNCTIONS, true },
+	{ MK_RESOURCE_CLUSTER_PEERS, MK_SOURCE_PEERS, true },
+	{ MK_RESOURCE_PUBLISHED_CLUSTERS, MK_SOURCE_PEERS, true },
+	{ MK_RESOURCE_PUBLISHED_NODES, MK_SOURCE_PEERS, true },
+	{ MK_RESOURCE_EXTERNALS, MK_SOURCE_PEERS, true },
+	{ MK_RESOURCE_SERVICE_IMPORTS, MK_SOURCE_PEERS, true },
+	{ MK_RESOURCE_SERVICE_EXPORTS, MK_SOURCE_PEERS, true },
+};
+
 static void set_wanted(struct mk_kube *kube, enum mk_resource_id id, bool wanted)
 {
 	struct mk_error err;
@@ -21,87 +41,34 @@ static void set_wanted(struct mk_kube *kube, enum mk_resource_id id, bool wanted
 		mk_log_error("%s: not read: %s", kube->resources[id].name, err.text);
 }
 
-void kube_want_policies(struct mk_kube *kube, bool wanted)
+void kube_want(struct mk_kube *kube, enum mk_source_part part, unsigned int wanted)
 {
-	kube->want_policies = wanted;
-	set_wanted(kube, MK_RESOURCE_NETWORK_POLICIES, wanted);
-	set_wanted(kube, MK_RESOURCE_CLUSTER_POLICIES, wanted);
-	set_wanted(kube, MK_RESOURCE_CHAINS, wanted);
-	kube->told_policies &= kube_policies_listed(kube);
+	kube->wanted[part] = wanted;
+	for (size_t i = 0; i < MK_ARRAY_SIZE(needs); i++)
+		if (needs[i].part == part)
+			set_wanted(kube, needs[i].id, wanted >= needs[i].from);
+	kube->told_part[part] &= kube_listed(kube, part);
 }
 
-void kube_want_pods(struct mk_kube *kube, enum mk_source_pods pods)
+bool kube_listed(const struct mk_kube *kube, enum mk_source_part part)
 {
-	kube->want_pods = pods;
-	set_wanted(kube, MK_RESOURCE_NAMESPACES, pods != MK_SOURCE_NO_PODS);
-	set_wanted(kube, MK_RESOURCE_OWN_PODS, pods != MK_SOURCE_NO_PODS);
-	set_wanted(kube, MK_RESOURCE_PODS, pods == MK_SOURCE_ALL_PODS);
-	kube->told_pods &= kube_pods_listed(kube);
-}
-
-void kube_want_functions(struct mk_kube *kube, bool wanted)
-{
-	kube->want_functions = wanted;
-	set_wanted(kube, MK_RESOURCE_FUNCTION_PODS, wanted);
-	kube->told_functions &= kube_functions_listed(kube);
-}
-
-void kube_want_peers(struct mk_kube *kube, bool wanted)
-{
-	kube->want_peers = wanted;
-	set_wanted(kube, MK_RESOURCE_CLUSTER_PEERS, wanted);
-	set_wanted(kube, MK_RESOURCE_PUBLISHED_CLUSTERS, wanted);
-	set_wanted(kube, MK_RESOURCE_PUBLISHED_NODES, wanted);
-	set_wanted(kube, MK_RESOURCE_EXTERNALS, wanted);
-	set_wanted(kube, MK_RESOURCE_SERVICE_IMPORTS, wanted);
-	set_wanted(kube, MK_RESOURCE_SERVICE_EXPORTS, wanted);
-	kube->told_peers &= kube_peers_listed(kube);
-}
-
-bool kube_policies_listed(const struct mk_kube *kube)
-{
-	return !kube->want_policies ||
-	       (kube->settled[MK_RESOURCE_NETWORK_POLICIES] &&
-		kube->settled[MK_RESOURCE_CLUSTER_POLICIES] && kube->settled[MK_RESOURCE_CHAINS]);
-}
-
-bool kube_pods_listed(const struct mk_kube *kube)
-{
-	bool own = kube->settled[MK_RESOURCE_NAMESPACES] && kube->settled[MK_RESOURCE_OWN_PODS];
-
-	if (kube->want_pods == MK_SOURCE_NO_PODS)
-		return true;
-	return own && (kube->want_pods == MK_SOURCE_OWN_PODS || kube->settled[MK_RESOURCE_PODS]);
-}
-
-bool kube_functions_listed(const struct mk_kube *kube)
-{
-	return !kube->want_functions || kube->settled[MK_RESOURCE_FUNCTION_PODS];
-}
-
-bool kube_peers_listed(const struct mk_kube *kube)
-{
-	return !kube->want_peers || (kube->settled[MK_RESOURCE_CLUSTER_PEERS] &&
-				     kube->settled[MK_RESOURCE_PUBLISHED_CLUSTERS] &&
-				     kube->settled[MK_RESOURCE_PUBLISHED_NODES] &&
-				     kube->settled[MK_RESOURCE_EXTERNALS] &&
-				     kube->settled[MK_RESOURCE_SERVICE_IMPORTS] &&
-				     kube->settled[MK_RESOURCE_SERVICE_EXPORTS]);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(needs); i++)
+		if (needs[i].part == part && kube->wanted[part] >= needs[i].from &&
+		    !kube->settled[needs[i].id])
+			return false;
+	return true;
 }
 
 bool kube_policies_news(struct mk_kube *kube)
 {
-	bool functions = kube->want_functions && kube_functions_listed(kube);
-	bool policies = kube->want_policies && kube_policies_listed(kube);
-	bool pods = kube->want_pods != MK_SOURCE_NO_PODS && kube_pods_listed(kube);
-	bool peers = kube->want_peers && kube_peers_listed(kube);
-	bool news = (policies && !kube->told_policies) || (pods && !kube->told_pods) ||
-		    (functions && !kube->told_functions) || (peers && !kube->told_peers);
+	bool news = false;
 
-	kube->told_policies = policies;
-	kube->told_pods = pods;
-	kube->told_functions = functions;
-	kube->told_peers = peers;
+	for (enum mk_source_part part = 0; part < MK_SOURCE_PARTS; part++) {
+		bool listed = kube->wanted[part] && kube_listed(kube, part);
+
+		news |= listed && !kube->told_part[part];
+		kube->told_part[part] = listed;
+	}
 	return news;
 }
 

@@ -321,7 +321,7 @@ static void look_at_rank(uv_timer_t *timer)
 {
 	struct mk_lead *lead = timer->data;
 	const struct mk_kube *kube = lead->kube;
-	bool is_known = kube->told && kube_peers_listed(kube);
+	bool is_known = kube->told && kube_listed(kube, MK_SOURCE_PEERS);
 	bool is_candidate = lead->wish != MK_LEAD_NOT;
 
 	if (is_candidate && !mk_lease_holds(lead->lease))

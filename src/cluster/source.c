@@ -113,50 +113,15 @@ void mk_source_stop(struct mk_source *source)
 
 /* ---- what is wanted: a directory always has everything --------------------------------------- */
 
-void mk_source_want_policies(struct mk_source *source, bool wanted)
+void mk_source_want(struct mk_source *source, enum mk_source_part part, unsigned int wanted)
 {
 	if (source->kube)
-		kube_want_policies(source->kube, wanted);
+		kube_want(source->kube, part, wanted);
 }
 
-void mk_source_want_pods(struct mk_source *source, enum mk_source_pods pods)
+bool mk_source_listed(const struct mk_source *source, enum mk_source_part part)
 {
-	if (source->kube)
-		kube_want_pods(source->kube, pods);
-}
-
-void mk_source_want_functions(struct mk_source *source, bool wanted)
-{
-	if (source->kube)
-		kube_want_functions(source->kube, wanted);
-}
-
-void mk_source_want_peers(struct mk_source *source, bool wanted)
-{
-	if (source->kube)
-		kube_want_peers(source->kube, wanted);
-}
-
-bool mk_source_policies_listed(const struct mk_source *source)
-{
-	return source->kube ? kube_policies_listed(source->kube)
-			    : mk_cluster_dir_complete(source->dir);
-}
-
-bool mk_source_pods_listed(const struct mk_source *source)
-{
-	return source->kube ? kube_pods_listed(source->kube) : mk_cluster_dir_complete(source->dir);
-}
-
-bool mk_source_functions_listed(const struct mk_source *source)
-{
-	return source->kube ? kube_functions_listed(source->kube)
-			    : mk_cluster_dir_complete(source->dir);
-}
-
-bool mk_source_peers_listed(const struct mk_source *source)
-{
-	return source->kube ? kube_peers_listed(source->kube)
+	return source->kube ? kube_listed(source->kube, part)
 			    : mk_cluster_dir_complete(source->dir);
 }
 

@@ -36,30 +36,30 @@ mk_must_check struct mk_source *mk_source_start(uv_loop_t *loop, const struct mk
 /* No callback comes after this; do not call it from within one. @source may be NULL. */
 void mk_source_stop(struct mk_source *source);
 
-/* Which Pods are wanted? Namespaces are followed with any. */
+/* Parts of the cluster that are followed only while they are wanted. */
+enum mk_source_part {
+	MK_SOURCE_POLICIES, /* NetworkPolicies, ClusterNetworkPolicies and ServiceFunctionChains */
+	MK_SOURCE_PODS, /* and Namespaces: as enum mk_source_pods says */
+	MK_SOURCE_FUNCTIONS, /* function pods of all nodes */
+	MK_SOURCE_PEERS, /* ClusterPeers and what these have published */
+	MK_SOURCE_PARTS,
+};
 enum mk_source_pods {
 	MK_SOURCE_NO_PODS,
 	MK_SOURCE_OWN_PODS, /* of this node */
 	MK_SOURCE_ALL_PODS, /* also all that have an address and are not finished */
 };
 
-/* Follow NetworkPolicies, ClusterNetworkPolicies and ServiceFunctionChains, and Pods, and
- * function pods of all nodes, and ClusterPeers with what these have published, or no longer:
- * then their objects vanish from the model. Nothing is followed before the first call. Do not
- * call them within the model's listener. When all that is wanted has been read, @listed of
- * mk_source_start() is called again, once. A directory always has all objects. */
-void mk_source_want_policies(struct mk_source *source, bool wanted);
-void mk_source_want_pods(struct mk_source *source, enum mk_source_pods pods);
-void mk_source_want_functions(struct mk_source *source, bool wanted);
-void mk_source_want_peers(struct mk_source *source, bool wanted);
+/* Follow @part, @wanted: bool or enum mk_source_pods. 0: follow it no longer, its objects vanish
+ * from the model. Nothing is followed before the first call. Do not call it within the model's
+ * listener. When all that is wanted has been read, @listed of mk_source_start() is called again,
+ * once. A directory always has all objects. */
+void mk_source_want(struct mk_source *source, enum mk_source_part part, unsigned int wanted);
 
-/* Has all that is wanted been read? false: the server refuses it, or the list is not complete yet.
- * A cluster without the resource ClusterNetworkPolicies, ServiceFunctionChains, ClusterPeers,
- * PublishedClusters or PublishedNodes has none of them. */
-bool mk_source_policies_listed(const struct mk_source *source);
-bool mk_source_pods_listed(const struct mk_source *source);
-bool mk_source_functions_listed(const struct mk_source *source);
-bool mk_source_peers_listed(const struct mk_source *source);
+/* Has all that is wanted of @part been read? false: the server refuses it, or the list is not
+ * complete yet. A cluster without the resource ClusterNetworkPolicies, ServiceFunctionChains,
+ * ClusterPeers, PublishedClusters or PublishedNodes has none of them. */
+bool mk_source_listed(const struct mk_source *source, enum mk_source_part part);
 
 /* This node's network works: pods may come. */
 void mk_source_ready(struct mk_source *source);

@@ -212,7 +212,7 @@ static void teardown(void)
 
 static void read_all(void)
 {
-	while (!mk_source_peers_listed(core.source))
+	while (!mk_source_listed(core.source, MK_SOURCE_PEERS))
 		uv_run(&core.loop, UV_RUN_NOWAIT);
 }
 

@@ -103,7 +103,7 @@ static void follow_cluster(void)
 	mk_model_set_listener(core.model, &listener);
 	core.source = mk_source_start(&core.loop, &core.config, core.model, on_listed, NULL, &err);
 	ck_assert_msg(core.source != NULL, "%s", mk_error_text(&err));
-	while (!mk_source_policies_listed(core.source))
+	while (!mk_source_listed(core.source, MK_SOURCE_POLICIES))
 		uv_run(&core.loop, UV_RUN_NOWAIT);
 }
 

@@ -125,7 +125,7 @@ static void start_source(void)
 
 static void read_all(void)
 {
-	while (!mk_source_policies_listed(core.source))
+	while (!mk_source_listed(core.source, MK_SOURCE_POLICIES))
 		uv_run(&core.loop, UV_RUN_NOWAIT);
 }
 

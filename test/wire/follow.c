@@ -166,10 +166,10 @@ static void tell_listed(void)
 		printf("listed\n");
 	if (fx.listed && fx.has_wants)
 		printf("known: policies %s, pods %s, functions %s, peers %s\n",
-		       kube_policies_listed(fx.kube) ? "yes" : "no",
-		       kube_pods_listed(fx.kube) ? "yes" : "no",
-		       kube_functions_listed(fx.kube) ? "yes" : "no",
-		       kube_peers_listed(fx.kube) ? "yes" : "no");
+		       kube_listed(fx.kube, MK_SOURCE_POLICIES) ? "yes" : "no",
+		       kube_listed(fx.kube, MK_SOURCE_PODS) ? "yes" : "no",
+		       kube_listed(fx.kube, MK_SOURCE_FUNCTIONS) ? "yes" : "no",
+		       kube_listed(fx.kube, MK_SOURCE_PEERS) ? "yes" : "no");
 	fx.listed = false;
 }
 
@@ -478,15 +478,16 @@ static void on_wants(uv_poll_t *handle, int status, int events)
 	else if (byte == 's' || byte == 'b')
 		mk_model_each_chain(fx.model, say_status, &(bool){ byte == 's' });
 	else if (byte == 'p' || byte == 'q')
-		kube_want_policies(fx.kube, byte == 'p');
+		kube_want(fx.kube, MK_SOURCE_POLICIES, byte == 'p');
 	else if (byte == 'f' || byte == 'g')
-		kube_want_functions(fx.kube, byte == 'f');
+		kube_want(fx.kube, MK_SOURCE_FUNCTIONS, byte == 'f');
 	else if (byte == 'c' || byte == 'd')
-		kube_want_peers(fx.kube, byte == 'c');
+		kube_want(fx.kube, MK_SOURCE_PEERS, byte == 'c');
 	else if (byte == 'n' || byte == 'o' || byte == 'a')
-		kube_want_pods(fx.kube, byte == 'n'   ? MK_SOURCE_NO_PODS
-					: byte == 'o' ? MK_SOURCE_OWN_PODS
-						      : MK_SOURCE_ALL_PODS);
+		kube_want(fx.kube, MK_SOURCE_PODS,
+			  byte == 'n'	? MK_SOURCE_NO_PODS
+			  : byte == 'o' ? MK_SOURCE_OWN_PODS
+					: MK_SOURCE_ALL_PODS);
 }
 
 /* ---- start ------------------------------------------------------------------------------- */
@@ -615,7 +616,7 @@ static void be_candidate(void)
 				    &fx.clusters, &err);
 	if (!fx.leader)
 		fail("--cluster", err.text);
-	kube_want_peers(fx.kube, true);
+	kube_want(fx.kube, MK_SOURCE_PEERS, true);
 	uv_timer_init(&fx.loop, &fx.leads);
 	uv_timer_start(&fx.leads, look_at_lead, 0, 20);
 }

@@ -401,8 +401,8 @@ int mk_node_clusters_reconcile(struct mk_node_clusters *clusters, struct mk_erro
 
 	if (!is_on(clusters))
 		return turn_off(clusters, err);
-	mk_source_want_peers(core->source, true);
-	if (!mk_source_peers_listed(core->source) || !node->plans)
+	mk_source_want(core->source, MK_SOURCE_PEERS, true);
+	if (!mk_source_listed(core->source, MK_SOURCE_PEERS) || !node->plans)
 		return 0;
 	if (!clusters->known && !core->complete) /* a Node that is not read may be a border node */
 		return 0;

@@ -54,7 +54,7 @@ int mk_node_policies_start(struct mk_node_policies *policies, const struct mk_ow
 	if (!policies->measures || !policies->sandboxes ||
 	    (node->core->config.log_denied && !policies->denied))
 		return mk_error_errno(err, ENOMEM, "network policies");
-	mk_source_want_policies(node->core->source, true);
+	mk_source_want(node->core->source, MK_SOURCE_POLICIES, true);
 	ret = mk_mkdirs(path, 0700, err);
 	if (ret < 0)
 		return ret;
@@ -456,8 +456,8 @@ static bool has_pods(struct mk_node_policies *policies)
 	struct mk_source *source = policies->node->core->source;
 	enum mk_policy_wants wants = mk_policies_want(policies->compiler);
 
-	mk_source_want_pods(source, as_source[wants]);
-	return wants == MK_WANTS_NO_PODS || mk_source_pods_listed(source);
+	mk_source_want(source, MK_SOURCE_PODS, as_source[wants]);
+	return wants == MK_WANTS_NO_PODS || mk_source_listed(source, MK_SOURCE_PODS);
 }
 
 /* Does nothing have to be done? Checks find what other processes change in the tables. */
@@ -478,7 +478,7 @@ static int follow(struct mk_node_policies *policies, struct mk_error *err)
 	if (core->config.policy_mode == MK_POLICIES_AUDITED && !policies->holds &&
 	    !mk_core_any(core, mk_family_has_chains))
 		set_listed(core, MK_POLICY_LISTED_NONE); /* CNI ADD: no new pod is pending */
-	if (!mk_source_policies_listed(core->source))
+	if (!mk_source_listed(core->source, MK_SOURCE_POLICIES))
 		return 0;
 	ret = begin(policies, err);
 	ret = ret ?: look(policies, err);

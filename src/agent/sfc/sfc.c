@@ -226,8 +226,8 @@ static bool has_pods(const struct mk_node_sfc *sfc)
 	bool wanted = mk_model_count(core->model, MK_KIND_CHAIN) > 0 ||
 		      (sfc->sfc && mk_sfc_has_gone(sfc->sfc));
 
-	mk_source_want_functions(core->source, wanted);
-	return !wanted || mk_source_functions_listed(core->source);
+	mk_source_want(core->source, MK_SOURCE_FUNCTIONS, wanted);
+	return !wanted || mk_source_listed(core->source, MK_SOURCE_FUNCTIONS);
 }
 
 static bool is_settled(const struct mk_node_sfc *sfc)
@@ -258,7 +258,7 @@ static int follow(struct mk_node_sfc *sfc, struct mk_error *err)
 	int ret;
 
 	sfc->settled = false;
-	if (!mk_source_policies_listed(sfc->node->core->source) || !has_pods(sfc))
+	if (!mk_source_listed(sfc->node->core->source, MK_SOURCE_POLICIES) || !has_pods(sfc))
 		return 0;
 	if (has_nothing(sfc))
 		return nothing_to_do(sfc);
