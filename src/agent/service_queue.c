@@ -94,19 +94,16 @@ bool agent_service_is_dirty(const struct agent_services *services, const char *k
 	return service && service->dirty;
 }
 
-static void mark_external(void *ctx, const struct mk_service_object *service)
-{
-	if (service->external_ip_count || service->load_balancer_ip_count)
-		agent_service_dirty(ctx, service->namespace_, service->name);
-}
-
 /* Nodes' addresses changed: check Services with external addresses again. A Service gets ports of a
  * node's address, never the whole address. */
 static void recheck_vips(struct agent_services *services)
 {
-	if (services->vips_dirty)
-		mk_model_each_service(services->core->model, mark_external, services);
+	if (!services->vips_dirty)
+		return;
 	services->vips_dirty = false;
+	mk_model_each(struct mk_service_object, of, services->core->model, MK_KIND_SERVICE)
+		if (of->external_ip_count || of->load_balancer_ip_count)
+			agent_service_dirty(services, of->namespace_, of->name);
 }
 
 void agent_services_free(struct agent_services *services)

@@ -20,30 +20,19 @@ static uint64_t hash_of(const char *key, const char *node)
 	return hash ^ hash >> 31;
 }
 
-struct ranking {
-	const char *key, *own_node;
-	uint64_t own_hash;
-	unsigned int before;
-	bool is_ready; /* this node */
-};
-
-static void rank_node(void *ctx, const struct mk_node_object *node)
-{
-	struct ranking *ranking = ctx;
-
-	if (!node->ready)
-		return;
-	if (strcmp(node->name, ranking->own_node) == 0)
-		ranking->is_ready = true;
-	else if (hash_of(ranking->key, node->name) < ranking->own_hash)
-		ranking->before++;
-}
-
 unsigned int kube_rank(const struct mk_kube *kube, const char *key)
 {
-	struct ranking ranking = { .key = key, .own_node = kube->node_name };
+	uint64_t own_hash = hash_of(key, kube->node_name);
+	unsigned int before = 0;
+	bool is_ready = false; /* this node */
 
-	ranking.own_hash = hash_of(key, kube->node_name);
-	mk_model_each_node(kube->model, rank_node, &ranking);
-	return ranking.is_ready ? ranking.before : UINT_MAX;
+	mk_model_each(struct mk_node_object, node, kube->model, MK_KIND_NODE) {
+		if (!node->ready)
+			continue;
+		if (strcmp(node->name, kube->node_name) == 0)
+			is_ready = true;
+		else if (hash_of(key, node->name) < own_hash)
+			before++;
+	}
+	return is_ready ? before : UINT_MAX;
 }

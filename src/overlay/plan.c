@@ -13,7 +13,6 @@ struct making {
 	struct mk_addresses own;
 	struct mk_overlay_plan *plan;
 	struct mk_error *err;
-	int status;
 };
 
 static const struct mk_cidr *of_family(const struct mk_cidr *cidrs, sa_family_t family)
@@ -114,14 +113,6 @@ static int add_peer(struct making *making, const struct mk_node_object *node)
 	return ret;
 }
 
-static void visit_node(void *ctx, const struct mk_node_object *node)
-{
-	struct making *making = ctx;
-
-	if (making->status == 0 && strcmp(node->name, making->view->own_node) != 0)
-		making->status = add_peer(making, node);
-}
-
 static int compare_peers(const void *a, const void *b)
 {
 	const struct mk_overlay_peer *x = a, *y = b;
@@ -204,8 +195,9 @@ int mk_overlay_plan_make(const struct mk_model *model, const struct mk_overlay_v
 	ret = addresses_of(view, view->own_pod_cidrs, &making.own, err);
 	if (ret < 0)
 		return ret;
-	mk_model_each_node(model, visit_node, &making);
-	ret = making.status;
+	mk_model_each(struct mk_node_object, node, model, MK_KIND_NODE)
+		if (ret == 0 && strcmp(node->name, view->own_node) != 0)
+			ret = add_peer(&making, node);
 	if (ret == 0 && plan->peer_count > 1)
 		qsort(plan->peers, plan->peer_count, sizeof(*plan->peers), compare_peers);
 	ret = ret ?: drop_conflicts(&making);

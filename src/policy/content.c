@@ -81,18 +81,12 @@ static enum rule_extent extent_of(const struct content *content,
 }
 
 struct node_search {
-	const struct mk_selector *selector;
 	struct mk_ip *ips;
 	size_t count, room;
 };
 
-/* Rule 52: every address of a node that @selector selects. */
-static void find_node(void *ctx, const struct mk_node_object *node)
+static void find_node(struct node_search *search, const struct mk_node_object *node)
 {
-	struct node_search *search = ctx;
-
-	if (!mk_selector_matches(search->selector, &node->labels))
-		return;
 	for (size_t i = 0; i < node->address_count; i++) {
 		search->ips = memory_grow(search->ips, search->count, &search->room,
 					  sizeof(*search->ips));
@@ -100,14 +94,17 @@ static void find_node(void *ctx, const struct mk_node_object *node)
 	}
 }
 
+/* Rule 52: every address of a node that a peer of @from selects. */
 static void find_nodes(const struct mk_model *model, const struct mk_policy_rule_object *from,
 		       struct node_search *search)
 {
-	for (size_t i = 0; i < from->peer_count; i++)
-		if (from->peers[i].kind == MK_PEER_NODES) {
-			search->selector = &from->peers[i].pods;
-			mk_model_each_node(model, find_node, search);
-		}
+	for (size_t i = 0; i < from->peer_count; i++) {
+		if (from->peers[i].kind != MK_PEER_NODES)
+			continue;
+		mk_model_each(struct mk_node_object, node, model, MK_KIND_NODE)
+			if (mk_selector_matches(&from->peers[i].pods, &node->labels))
+				find_node(search, node);
+	}
 	mk_ips_sort(search->ips, &search->count);
 }
 

@@ -114,32 +114,15 @@ static void drop_marks(struct mk_policies *policies)
 	}
 }
 
-static void look_at_each_pod(void *ctx, const struct mk_pod_object *pod)
-{
-	look_at_pod(ctx, pod->namespace_, pod->name);
-}
-
-static void mark_namespace(void *ctx, const struct mk_namespace_object *namespace_)
-{
-	mk_policies_mark(ctx, MK_KIND_NAMESPACE, "", namespace_->name);
-}
-
-static void mark_network_policy(void *ctx, const struct mk_network_policy *policy)
-{
-	mk_policies_mark(ctx, MK_KIND_NETWORK_POLICY, policy->namespace_, policy->name);
-}
-
-static void mark_cluster_policy(void *ctx, const struct mk_cluster_policy *policy)
-{
-	mk_policies_mark(ctx, MK_KIND_CLUSTER_POLICY, "", policy->name);
-}
-
 static void mark_all(struct mk_policies *policies)
 {
 	policies->all_marked = false;
-	mk_model_each_namespace(policies->model, mark_namespace, policies);
-	mk_model_each_network_policy(policies->model, NULL, mark_network_policy, policies);
-	mk_model_each_cluster_policy(policies->model, mark_cluster_policy, policies);
+	mk_model_each(struct mk_namespace_object, of, policies->model, MK_KIND_NAMESPACE)
+		mk_policies_mark(policies, MK_KIND_NAMESPACE, "", of->name);
+	mk_model_each(struct mk_network_policy, of, policies->model, MK_KIND_NETWORK_POLICY)
+		mk_policies_mark(policies, MK_KIND_NETWORK_POLICY, of->namespace_, of->name);
+	mk_model_each(struct mk_cluster_policy, of, policies->model, MK_KIND_CLUSTER_POLICY)
+		mk_policies_mark(policies, MK_KIND_CLUSTER_POLICY, "", of->name);
 	mk_policies_mark(policies, MK_KIND_NODE, "", "");
 }
 
@@ -154,8 +137,10 @@ static void look(struct mk_policies *policies)
 	HASH_ITER(hh, policies->marks, mark, next)
 		look_at_mark(policies, mark);
 	drop_marks(policies);
-	if (all)
-		mk_model_each_pod(policies->model, look_at_each_pod, policies);
+	if (!all)
+		return;
+	mk_model_each(struct mk_pod_object, pod, policies->model, MK_KIND_POD)
+		look_at_pod(policies, pod->namespace_, pod->name);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

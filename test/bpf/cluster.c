@@ -267,7 +267,8 @@ static void see_service(void *ctx, const struct mk_service_object *service)
 static void node_changed(void *ctx, const char *name)
 {
 	if (strcmp(name, cluster.node) == 0)
-		mk_model_each_service(cluster.model, see_service, ctx);
+		mk_model_each(struct mk_service_object, of, cluster.model, MK_KIND_SERVICE)
+			see_service(ctx, of);
 }
 
 void cluster_weight(uint16_t local_weight)

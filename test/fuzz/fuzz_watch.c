@@ -146,7 +146,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_check(reflector != NULL);
 		follow(reflector, (const char *)data + fuzz_header_bytes, size - fuzz_header_bytes,
 		       data[1] ? data[1] : size);
-		mk_model_each_service(model, compile_service, model);
+		mk_model_each(struct mk_service_object, of, model, MK_KIND_SERVICE)
+			compile_service(model, of);
 		compile_policies(model);
 		mk_reflector_withdraw(reflector);
 		uv_run(&loop, UV_RUN_NOWAIT);

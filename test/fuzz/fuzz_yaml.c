@@ -21,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else {
 		fuzz_check(strncmp(err.text, "line ", 5) == 0 || err.code == ENOMEM);
 	}
-	mk_model_each_service(model, compile_service, model);
+	mk_model_each(struct mk_service_object, of, model, MK_KIND_SERVICE)
+		compile_service(model, of);
 	compile_policies(model);
 	mk_model_free(model);
 	return 0;

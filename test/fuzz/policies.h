@@ -41,7 +41,8 @@ static inline void compile_policies(const struct mk_model *model)
 
 	policies = mk_policies_new(model, &view, &err);
 	fuzz_check(policies != NULL);
-	mk_model_each_pod(model, add_sandbox, &sandboxes);
+	mk_model_each(struct mk_pod_object, of, model, MK_KIND_POD)
+		add_sandbox(&sandboxes, of);
 	fuzz_check(mk_policies_set_sandboxes(policies, sandboxes.of, sandboxes.count, &err) == 0);
 	(void)!mk_policies_compile(policies, &changes, &err);
 	text = mk_policies_describe(policies);

@@ -185,7 +185,8 @@ static void tell_chains(const struct policy_world *world)
 {
 	struct chain_list list = { .count = 0 };
 
-	mk_model_each_chain(world->model, add_chain, &list);
+	mk_model_each(struct mk_chain, of, world->model, MK_KIND_CHAIN)
+		add_chain(&list, of);
 	mk_policies_set_chains(world->policies, list.of, list.count);
 }
 

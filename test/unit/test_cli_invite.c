@@ -353,7 +353,8 @@ static void check_model(json_object *peer)
 	int count = 0;
 
 	ck_ok(mk_model_apply(model, peer, &err));
-	mk_model_each_cluster_peer(model, see_peer, &count);
+	mk_model_each(struct mk_cluster_peer, of, model, MK_KIND_CLUSTER_PEER)
+		see_peer(&count, of);
 	ck_assert_int_eq(count, 1);
 	mk_model_free(model);
 }

@@ -180,7 +180,8 @@ START_TEST(test_good)
 	mk_model_set_node(model, "another");
 	apply_good_text(model, good[_i].object);
 	apply_good_text(model, good[_i].object);
-	mk_model_each_chain(model, visit_chain, &line);
+	mk_model_each(struct mk_chain, of, model, MK_KIND_CHAIN)
+		visit_chain(&line, of);
 	mk_model_each_function_pod(model, visit_function, &line);
 	ck_assert_msg(strcmp(line.text, good[_i].expected) == 0, "%s: got \"%s\", expected \"%s\"",
 		      good[_i].name, line.text, good[_i].expected);
@@ -318,13 +319,15 @@ START_TEST(test_bad)
 	size_t texts;
 
 	apply_good_text(model, CHAIN_PEERS("{'podSelector': {'matchLabels': {'a': '1'}}}"));
-	mk_model_each_chain(model, visit_chain, &before);
+	mk_model_each(struct mk_chain, of, model, MK_KIND_CHAIN)
+		visit_chain(&before, of);
 	texts = texts_count(&model->texts);
 	heard[0] = '\0';
 	ck_assert_int_lt(apply_text(model, bad[_i].object, &err), 0);
 	ck_assert_msg(strstr(err.text, bad[_i].error), "got \"%s\", expected \"%s\"", err.text,
 		      bad[_i].error);
-	mk_model_each_chain(model, visit_chain, &after);
+	mk_model_each(struct mk_chain, of, model, MK_KIND_CHAIN)
+		visit_chain(&after, of);
 	ck_assert_str_eq(before.text, after.text);
 	ck_assert_str_eq(heard, "");
 	ck_assert_uint_eq(texts_count(&model->texts), texts);
@@ -456,7 +459,8 @@ START_TEST(test_service)
 	apply_good_text(model, CHAIN(OF_SERVICE("web", "")));
 	if (services[_i].service)
 		apply_good_text(model, services[_i].service);
-	mk_model_each_chain(model, visit_service, &_i);
+	mk_model_each(struct mk_chain, of, model, MK_KIND_CHAIN)
+		visit_service(&_i, of);
 	ck_assert(mk_model_has_chain_of(model, "x", "web"));
 	ck_assert(!mk_model_has_chain_of(model, "x", "cart"));
 	ck_assert(!mk_model_has_chain_of(model, "y", "web"));

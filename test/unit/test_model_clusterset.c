@@ -92,10 +92,12 @@ static void visit_export(void *ctx, const struct mk_service_export *of)
 static void summarize(struct line *line)
 {
 	*line = (struct line){ 0 };
-	mk_model_each_service(model, visit_service, line);
+	mk_model_each(struct mk_service_object, of, model, MK_KIND_SERVICE)
+		visit_service(line, of);
 	summarize_endpoints(line, model, "shop", "web");
 	summarize_endpoints(line, model, "shop", "web.clusterset");
-	mk_model_each_service_export(model, visit_export, line);
+	mk_model_each(struct mk_service_export, of, model, MK_KIND_SERVICE_EXPORT)
+		visit_export(line, of);
 }
 
 /* ---- what is kept ---------------------------------------------------------------------------- */

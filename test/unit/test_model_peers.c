@@ -136,8 +136,10 @@ static void summarize(struct line *line)
 	const struct mk_published_cluster *cluster = mk_model_published_cluster(model, "east");
 
 	*line = (struct line){ 0 };
-	mk_model_each_cluster_peer(model, visit_peer, line);
-	mk_model_each_published_node(model, visit_node, line);
+	mk_model_each(struct mk_cluster_peer, of, model, MK_KIND_CLUSTER_PEER)
+		visit_peer(line, of);
+	mk_model_each(struct mk_published_node, of, model, MK_KIND_PUBLISHED_NODE)
+		visit_node(line, of);
 	if (!cluster)
 		return;
 	mk_line_add(line, "cluster %s %u", cluster->name, cluster->number);

@@ -80,11 +80,18 @@ static void visit_cluster_policy(void *ctx, const struct mk_cluster_policy *poli
 /* All objects of the model: a row has one. */
 static void summarize(struct line *line)
 {
-	mk_model_each_pod(model, visit_pod, line);
-	mk_model_each_namespace(model, visit_namespace, line);
-	mk_model_each_network_policy(model, "y", visit_network_policy, line);
-	mk_model_each_network_policy(model, "x", visit_network_policy, line);
-	mk_model_each_cluster_policy(model, visit_cluster_policy, line);
+	mk_model_each(struct mk_pod_object, of, model, MK_KIND_POD)
+		visit_pod(line, of);
+	mk_model_each(struct mk_namespace_object, of, model, MK_KIND_NAMESPACE)
+		visit_namespace(line, of);
+	mk_model_each(struct mk_network_policy, of, model, MK_KIND_NETWORK_POLICY)
+		if (strcmp(of->namespace_, "y") == 0)
+			visit_network_policy(line, of);
+	mk_model_each(struct mk_network_policy, of, model, MK_KIND_NETWORK_POLICY)
+		if (strcmp(of->namespace_, "x") == 0)
+			visit_network_policy(line, of);
+	mk_model_each(struct mk_cluster_policy, of, model, MK_KIND_CLUSTER_POLICY)
+		visit_cluster_policy(line, of);
 }
 
 /* ---- what is kept ---------------------------------------------------------------------------- */

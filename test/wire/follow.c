@@ -263,15 +263,23 @@ static void add_export(void *ctx, const struct mk_service_export *of)
 
 static void add_policy_objects(struct text *text)
 {
-	mk_model_each_pod(fx.model, add_pod, text);
-	mk_model_each_namespace(fx.model, add_namespace, text);
-	mk_model_each_network_policy(fx.model, NULL, add_network_policy, text);
-	mk_model_each_cluster_policy(fx.model, add_cluster_policy, text);
-	mk_model_each_chain(fx.model, add_chain, text);
+	mk_model_each(struct mk_pod_object, of, fx.model, MK_KIND_POD)
+		add_pod(text, of);
+	mk_model_each(struct mk_namespace_object, of, fx.model, MK_KIND_NAMESPACE)
+		add_namespace(text, of);
+	mk_model_each(struct mk_network_policy, of, fx.model, MK_KIND_NETWORK_POLICY)
+		add_network_policy(text, of);
+	mk_model_each(struct mk_cluster_policy, of, fx.model, MK_KIND_CLUSTER_POLICY)
+		add_cluster_policy(text, of);
+	mk_model_each(struct mk_chain, of, fx.model, MK_KIND_CHAIN)
+		add_chain(text, of);
 	mk_model_each_function_pod(fx.model, add_function_pod, text);
-	mk_model_each_cluster_peer(fx.model, add_peer, text);
-	mk_model_each_published_node(fx.model, add_peer_node, text);
-	mk_model_each_service_export(fx.model, add_export, text);
+	mk_model_each(struct mk_cluster_peer, of, fx.model, MK_KIND_CLUSTER_PEER)
+		add_peer(text, of);
+	mk_model_each(struct mk_published_node, of, fx.model, MK_KIND_PUBLISHED_NODE)
+		add_peer_node(text, of);
+	mk_model_each(struct mk_service_export, of, fx.model, MK_KIND_SERVICE_EXPORT)
+		add_export(text, of);
 }
 
 static void write_dump(uv_idle_t *idle)
@@ -285,8 +293,10 @@ static void write_dump(uv_idle_t *idle)
 		tell_listed();
 		return;
 	}
-	mk_model_each_node(fx.model, add_node, &text);
-	mk_model_each_service(fx.model, add_service, &text);
+	mk_model_each(struct mk_node_object, of, fx.model, MK_KIND_NODE)
+		add_node(&text, of);
+	mk_model_each(struct mk_service_object, of, fx.model, MK_KIND_SERVICE)
+		add_service(&text, of);
 	add_policy_objects(&text);
 	joined = join(&text, "\n", false);
 	if (mk_file_replace(fx.dump, joined, strlen(joined), 0644, &err) < 0)
@@ -476,7 +486,8 @@ static void on_wants(uv_poll_t *handle, int status, int events)
 	if (byte == 'e')
 		end_of_gone();
 	else if (byte == 's' || byte == 'b')
-		mk_model_each_chain(fx.model, say_status, &(bool){ byte == 's' });
+		mk_model_each(struct mk_chain, of, fx.model, MK_KIND_CHAIN)
+			say_status(&(bool){ byte == 's' }, of);
 	else if (byte == 'p' || byte == 'q')
 		kube_want(fx.kube, MK_SOURCE_POLICIES, byte == 'p');
 	else if (byte == 'f' || byte == 'g')

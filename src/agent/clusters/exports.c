@@ -54,9 +54,8 @@ static void add_endpoint(struct collecting *to, const struct mk_export *of,
 }
 
 /* An export counts if its Service exists and is not of type ExternalName. */
-static void add_export(void *ctx, const struct mk_service_export *of)
+static void add_export(struct collecting *to, const struct mk_service_export *of)
 {
-	struct collecting *to = ctx;
 	const struct mk_service_object *service =
 		mk_model_service(to->model, of->namespace_, of->name);
 	cleanup_free const struct mk_endpoint **endpoints = NULL;
@@ -80,10 +79,8 @@ static void add_export(void *ctx, const struct mk_service_export *of)
 
 /* Any node may get a packet to an external address. An address outside of externalCidr would be
  * another's. */
-static void add_externals(void *ctx, const struct mk_published_service *service)
+static void add_externals(struct collecting *to, const struct mk_published_service *service)
 {
-	struct collecting *to = ctx;
-
 	for (size_t i = 0; i < service->external_count; i++) {
 		const struct mk_external *of = &service->externals[i];
 
@@ -96,6 +93,15 @@ static void add_externals(void *ctx, const struct mk_published_service *service)
 	}
 }
 
+static void collect(struct collecting *to, const char *own)
+{
+	mk_model_each(struct mk_service_export, of, to->model, MK_KIND_SERVICE_EXPORT)
+		add_export(to, of);
+	mk_model_each(struct mk_published_service, of, to->model, MK_KIND_PUBLISHED_SERVICE)
+		if (strcmp(of->cluster, own) == 0)
+			add_externals(to, of);
+}
+
 int exports_compute(struct clusters_exports *exports, const struct mk_own_node *node,
 		    struct mk_error *err)
 {
@@ -105,11 +111,8 @@ int exports_compute(struct clusters_exports *exports, const struct mk_own_node *
 					 .pods = &node->families[i].addresses.pod_cidr,
 					 .externals = &config->externals.of[i] };
 
-		if (node->core->families[i].runs) {
-			mk_model_each_service_export(to.model, add_export, &to);
-			mk_model_each_published_service(to.model, config->cluster_name,
-							add_externals, &to);
-		}
+		if (node->core->families[i].runs)
+			collect(&to, config->cluster_name);
 		if (to.failed) {
 			free(to.rows.of);
 			return mk_error_errno(err, ENOMEM, "cannot list the exported endpoints");

@@ -163,10 +163,8 @@ static bool is_silent(const struct trimming *trimming, const struct mk_cluster_p
 	return false;
 }
 
-static void look_at(void *ctx, const struct mk_cluster_peer *peer)
+static void look_at(const struct trimming *trimming, const struct mk_cluster_peer *peer)
 {
-	const struct trimming *trimming = ctx;
-
 	for (object *at = trimming->gone->objects; at; at = at->hh.next) {
 		if (strcmp(at->of, peer->name) != 0)
 			continue;
@@ -214,7 +212,8 @@ void gone_trim(struct mk_clusters_gone *gone, const struct mk_model *model,
 		return;
 	for (at = gone->objects; at; at = at->hh.next)
 		at->has_peer = false;
-	mk_model_each_cluster_peer(model, look_at, &trimming);
+	mk_model_each(struct mk_cluster_peer, peer, model, MK_KIND_CLUSTER_PEER)
+		look_at(&trimming, peer);
 	HASH_ITER(hh, gone->objects, at, next)
 		if (!at->has_peer || at->is_silent || is_over(gone, at))
 			drop(gone, at);
@@ -239,33 +238,24 @@ void gone_release(struct mk_clusters_gone *gone)
 
 /* ---- before the start ------------------------------------------------------------------------ */
 
-struct comparison {
-	const struct mk_model *model;
-	json_object *former; /* peers of the last run */
-	const char *missing;
-};
-
-static void compare(void *ctx, const struct mk_cluster_peer *peer)
+/* @former: peers of the last run. */
+static bool was_usable(json_object *former, const char *peer)
 {
-	struct comparison *with = ctx;
-	size_t count = json_object_is_type(with->former, json_type_array)
-			       ? json_object_array_length(with->former)
-			       : 0;
+	size_t count =
+		json_object_is_type(former, json_type_array) ? json_object_array_length(former) : 0;
 
-	if (mk_model_published_cluster(with->model, peer->name))
-		return;
 	for (size_t i = 0; i < count; i++) {
-		json_object *of = json_object_array_get_idx(with->former, i);
+		json_object *of = json_object_array_get_idx(former, i);
 
-		if (strcmp(mk_json_text(of, "name"), peer->name) == 0 &&
+		if (strcmp(mk_json_text(of, "name"), peer) == 0 &&
 		    json_object_get_boolean(mk_json_member(of, "usable")))
-			with->missing = peer->name;
+			return true;
 	}
+	return false;
 }
 
 const char *gone_before_start(const struct mk_model *model, const char *state_dir)
 {
-	struct comparison with = { .model = model };
 	cleanup_json json_object *tree = NULL;
 	cleanup_free char *text = NULL;
 	struct mk_error err;
@@ -273,7 +263,9 @@ const char *gone_before_start(const struct mk_model *model, const char *state_di
 	if (mk_state_file_read(state_dir, MK_CLUSTER_NAMES_FILE, &text, &err) <= 0)
 		return NULL;
 	tree = json_tokener_parse(text);
-	with.former = mk_json_member(tree, "peers");
-	mk_model_each_cluster_peer(model, compare, &with);
-	return with.missing;
+	mk_model_each(struct mk_cluster_peer, peer, model, MK_KIND_CLUSTER_PEER)
+		if (!mk_model_published_cluster(model, peer->name) &&
+		    was_usable(mk_json_member(tree, "peers"), peer->name))
+			return peer->name;
+	return NULL;
 }

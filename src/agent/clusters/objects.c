@@ -24,20 +24,6 @@ struct lists {
 	size_t peer_count, node_count;
 };
 
-static void add_peer(void *ctx, const struct mk_cluster_peer *peer)
-{
-	struct lists *lists = ctx;
-
-	lists->peers[lists->peer_count++] = peer;
-}
-
-static void add_node(void *ctx, const struct mk_published_node *node)
-{
-	struct lists *lists = ctx;
-
-	lists->nodes[lists->node_count++] = (struct listed_node){ .of = node };
-}
-
 static void add_gone_node(void *ctx, const struct mk_published_node *node)
 {
 	struct lists *lists = ctx;
@@ -87,8 +73,10 @@ static int list_all(struct lists *lists, struct mk_error *err)
 		       sizeof(*lists->nodes));
 	if (!lists->peers || !lists->nodes)
 		return mk_error_errno(err, ENOMEM, "cannot list other clusters");
-	mk_model_each_cluster_peer(model, add_peer, lists);
-	mk_model_each_published_node(model, add_node, lists);
+	mk_model_each(struct mk_cluster_peer, peer, model, MK_KIND_CLUSTER_PEER)
+		lists->peers[lists->peer_count++] = peer;
+	mk_model_each(struct mk_published_node, node, model, MK_KIND_PUBLISHED_NODE)
+		lists->nodes[lists->node_count++] = (struct listed_node){ .of = node };
 	gone_each_node(lists->gone, add_gone_node, lists);
 	qsort(lists->peers, lists->peer_count, sizeof(const struct mk_cluster_peer *),
 	      compare_peers);
@@ -233,14 +221,6 @@ static int convert(const struct lists *lists, sa_family_t underlay,
 	return 0;
 }
 
-static void add_border(void *ctx, const struct mk_node_object *node)
-{
-	struct mk_clusters_objects *objects = ctx;
-
-	if (node->border)
-		objects->borders[objects->border_count++] = node->name;
-}
-
 static int compare_texts(const void *left, const void *right)
 {
 	return strcmp(*(const char *const *)left, *(const char *const *)right);
@@ -252,7 +232,9 @@ static int name_borders(const struct mk_model *model, struct mk_clusters_objects
 	objects->borders = calloc(mk_model_count(model, MK_KIND_NODE) + 1, sizeof(const char *));
 	if (!objects->borders)
 		return mk_error_errno(err, ENOMEM, "cannot list the border nodes");
-	mk_model_each_node(model, add_border, objects);
+	mk_model_each(struct mk_node_object, node, model, MK_KIND_NODE)
+		if (node->border)
+			objects->borders[objects->border_count++] = node->name;
 	qsort(objects->borders, objects->border_count, sizeof(const char *), compare_texts);
 	return 0;
 }
@@ -333,30 +315,21 @@ static int list_ranges(const struct mk_own_family *own, struct ranges *ranges, s
 struct addresses {
 	struct mk_ip *of;
 	size_t count;
-	bool failed;
 };
-
-static void add_addresses(void *ctx, const struct mk_node_object *node)
-{
-	struct addresses *all = ctx;
-	struct mk_ip *more =
-		reallocarray(all->of, all->count + node->address_count + 1, sizeof(*more));
-
-	if (!more) {
-		all->failed = true;
-		return;
-	}
-	all->of = more;
-	for (size_t i = 0; i < node->address_count; i++)
-		more[all->count++] = node->addresses[i];
-}
 
 /* The caller frees @all->of, also after an error. */
 static int list_addresses(const struct mk_model *model, struct addresses *all, struct mk_error *err)
 {
-	mk_model_each_node(model, add_addresses, all);
-	if (all->failed)
-		return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
+	mk_model_each(struct mk_node_object, node, model, MK_KIND_NODE) {
+		struct mk_ip *more =
+			reallocarray(all->of, all->count + node->address_count + 1, sizeof(*more));
+
+		if (!more)
+			return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
+		all->of = more;
+		for (size_t i = 0; i < node->address_count; i++)
+			more[all->count++] = node->addresses[i];
+	}
 	if (all->of)
 		mk_ips_sort(all->of, &all->count);
 	return 0;

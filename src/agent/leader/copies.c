@@ -154,9 +154,8 @@ static bool is_read(const struct mk_cluster_peer *of)
 }
 
 /* The ClusterPeer of the model; another name than ours, and with a Secret or an inbox. */
-static void see_peer(void *ctx, const struct mk_cluster_peer *of)
+static void see_peer(struct mk_leader *leader, const struct mk_cluster_peer *of)
 {
-	struct mk_leader *leader = ctx;
 	struct leader_peer *peer = find_peer(leader->term, of->name);
 	struct mk_error err;
 
@@ -176,40 +175,20 @@ static void see_peer(void *ctx, const struct mk_cluster_peer *of)
 	look_at_generation(leader, peer);
 }
 
-struct lookup {
-	const char *name;
-	bool found;
-};
-
-static void match(void *ctx, const struct mk_cluster_peer *of)
-{
-	struct lookup *lookup = ctx;
-
-	lookup->found |= strcmp(of->name, lookup->name) == 0;
-}
-
 /* A ClusterPeer that makes no sense, or that the model has not got yet, says nothing about its
  * copies: they stay. */
 static void keep_unknown(void *ctx, const struct mk_lead_object *object)
 {
 	const struct mk_peer_limits none = { 0 };
 	struct mk_leader *leader = ctx;
-	struct lookup lookup = { .name = object->name };
 	struct mk_error err;
 
-	mk_model_each_cluster_peer(leader->model, match, &lookup);
-	if (!lookup.found && !find_peer(leader->term, object->name) &&
+	mk_model_each(struct mk_cluster_peer, of, leader->model, MK_KIND_CLUSTER_PEER)
+		if (strcmp(of->name, object->name) == 0)
+			return;
+	if (!find_peer(leader->term, object->name) &&
 	    mk_copies_set_peer(leader->term->copies, object->name, &none, &err) < 0)
 		leader_failed(leader, &err);
-}
-
-/* The model has this ClusterPeer, which names no Secret and has no inbox. */
-static void end_without_secret(void *ctx, const struct mk_cluster_peer *of)
-{
-	struct mk_leader *leader = ctx;
-
-	if (!is_read(of))
-		mk_copies_end_peer(leader->term->copies, of->name);
 }
 
 void leader_copies_peers(struct mk_leader *leader)
@@ -221,7 +200,8 @@ void leader_copies_peers(struct mk_leader *leader)
 		return;
 	for (peer = term->peers; peer; peer = peer->hh.next)
 		peer->is_there = false;
-	mk_model_each_cluster_peer(leader->model, see_peer, leader);
+	mk_model_each(struct mk_cluster_peer, of, leader->model, MK_KIND_CLUSTER_PEER)
+		see_peer(leader, of);
 	HASH_ITER(hh, term->peers, peer, next) {
 		if (peer->is_there)
 			continue;
@@ -229,7 +209,9 @@ void leader_copies_peers(struct mk_leader *leader)
 		stop_peer(leader, peer, false);
 	}
 	mk_lead_each(leader->lead, MK_LEAD_PEERS, keep_unknown, leader);
-	mk_model_each_cluster_peer(leader->model, end_without_secret, leader);
+	mk_model_each(struct mk_cluster_peer, of, leader->model, MK_KIND_CLUSTER_PEER)
+		if (!is_read(of))
+			mk_copies_end_peer(term->copies, of->name);
 	mk_copies_peers_known(term->copies);
 }
 

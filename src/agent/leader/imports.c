@@ -122,14 +122,6 @@ bool leader_cluster_of(const struct mk_leader *leader, const struct mk_cluster_p
 	       mk_lead_find(leader->lead, MK_LEAD_PEERS, "", peer->name);
 }
 
-static void set_peer(void *ctx, const struct mk_cluster_peer *peer)
-{
-	struct mk_imports_cluster cluster;
-
-	if (leader_cluster_of(ctx, peer, &cluster))
-		set_cluster(ctx, &cluster);
-}
-
 /* The ClusterPeer was deleted, and what it had published counts no longer. */
 static void drop_peer(struct mk_leader *leader, const char *name)
 {
@@ -139,8 +131,13 @@ static void drop_peer(struct mk_leader *leader, const char *name)
 
 void leader_imports_peers(struct mk_leader *leader)
 {
-	if (leader->term->is_merging)
-		mk_model_each_cluster_peer(leader->model, set_peer, leader);
+	struct mk_imports_cluster cluster;
+
+	if (!leader->term->is_merging)
+		return;
+	mk_model_each(struct mk_cluster_peer, peer, leader->model, MK_KIND_CLUSTER_PEER)
+		if (leader_cluster_of(leader, peer, &cluster))
+			set_cluster(leader, &cluster);
 }
 
 /* ---- objects that come and go ---------------------------------------------------------------- */

@@ -128,17 +128,12 @@ static json_object *wireguard_of(const struct mk_wg_public *wireguard)
 	return object;
 }
 
-static void see_border(void *ctx, const struct mk_node_object *node)
-{
-	*(bool *)ctx |= node->border;
-}
-
 static bool has_borders(const struct mk_model *model)
 {
-	bool has = false;
-
-	mk_model_each_node(model, see_border, &has);
-	return has;
+	mk_model_each(struct mk_node_object, node, model, MK_KIND_NODE)
+		if (node->border)
+			return true;
+	return false;
 }
 
 /* If there are border nodes, peers know no others. */
@@ -153,9 +148,8 @@ static bool is_published(const struct mk_leader *leader, const struct mk_node_ob
 		node->pod_cidrs[1].ip.family != AF_UNSPEC);
 }
 
-static void publish_node(void *ctx, const struct mk_node_object *node)
+static void publish_node(struct mk_leader *leader, const struct mk_node_object *node)
 {
-	struct mk_leader *leader = ctx;
 	const struct mk_config *config = leader->config;
 	json_object *spec, *addresses, *tree;
 	char name[2 * MK_OBJECT_NAME_SIZE], text[MK_IP_STRLEN];
@@ -185,7 +179,8 @@ void leader_publish_cluster(struct mk_leader *leader)
 	leader->term->has_borders = has_borders(leader->model);
 	if (leader->term->cluster_due)
 		publish_self(leader);
-	mk_model_each_node(leader->model, publish_node, leader);
+	mk_model_each(struct mk_node_object, node, leader->model, MK_KIND_NODE)
+		publish_node(leader, node);
 }
 
 /* ---- exported Services ----------------------------------------------------------------------- */
@@ -350,23 +345,28 @@ void leader_externals_listed(struct mk_leader *leader)
 /* ---- peers whose pods are endpoints ---------------------------------------------------------- */
 
 struct listing {
-	const struct mk_leader *leader;
 	struct mk_imports_cluster *peers;
-	size_t count, capacity;
+	size_t count;
 	bool failed;
 };
 
-static void list_peer(void *ctx, const struct mk_cluster_peer *peer)
+static void list_peers(const struct mk_leader *leader, struct listing *to)
 {
-	struct listing *to = ctx;
-	struct mk_imports_cluster cluster;
-
-	if (to->count == to->capacity || !leader_cluster_of(to->leader, peer, &cluster))
+	to->peers =
+		calloc(mk_model_count(leader->model, MK_KIND_CLUSTER_PEER) + 1, sizeof(*to->peers));
+	to->failed = !to->peers;
+	if (to->failed)
 		return;
-	cluster.via = NULL;
-	cluster.name = strdup(peer->name);
-	to->failed |= !cluster.name;
-	to->peers[to->count++] = cluster;
+	mk_model_each(struct mk_cluster_peer, peer, leader->model, MK_KIND_CLUSTER_PEER) {
+		struct mk_imports_cluster cluster;
+
+		if (!leader_cluster_of(leader, peer, &cluster))
+			continue;
+		cluster.via = NULL;
+		cluster.name = strdup(peer->name);
+		to->failed |= !cluster.name;
+		to->peers[to->count++] = cluster;
+	}
 }
 
 static bool is_same_peer(const struct mk_imports_cluster *a, const struct mk_imports_cluster *b)
@@ -397,18 +397,15 @@ static bool depends_on_peers(const struct leader_export *of)
 void leader_exports_peers(struct mk_leader *leader)
 {
 	struct leader_term *term = leader->term;
-	size_t capacity = mk_model_count(leader->model, MK_KIND_CLUSTER_PEER);
-	struct listing now = { .leader = leader, .capacity = capacity };
+	struct listing now = { 0 };
 
 	if (!mk_lead_has_listed(leader->lead, MK_LEAD_PEERS) ||
 	    (leader->clusters && !leader->clusters->known))
 		return;
-	now.peers = calloc(capacity + 1, sizeof(*now.peers));
-	if (now.peers)
-		mk_model_each_cluster_peer(leader->model, list_peer, &now);
-	if (!now.peers || now.failed)
+	list_peers(leader, &now);
+	if (now.failed)
 		mk_log_error("leader: endpoints in peers: out of memory");
-	if (!now.peers || now.failed || has_same_peers(term, &now)) {
+	if (now.failed || has_same_peers(term, &now)) {
 		free_peers(now.peers, now.count);
 		return;
 	}

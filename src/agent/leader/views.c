@@ -132,14 +132,14 @@ static void add_taken(struct taken *taken, const struct mk_cidr *range, const ch
 	taken->of[taken->count++] = (struct mk_views_taken){ mk_cidr_network(range), what };
 }
 
-static void add_node(void *ctx, const struct mk_node_object *node)
+static void add_node(struct taken *taken, const struct mk_node_object *node)
 {
 	for (size_t i = 0; i < node->address_count; i++) {
 		const struct mk_ip *ip = &node->addresses[i];
 		const struct mk_cidr range = { .ip = *ip,
 					       .prefix_bits = ip->family == AF_INET ? 32 : 128 };
 
-		add_taken(ctx, &range, "an address of a node");
+		add_taken(taken, &range, "an address of a node");
 	}
 }
 
@@ -172,7 +172,8 @@ static int list_taken(const struct mk_leader *leader, struct taken *taken)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		add_taken(taken, &services[i].cidr, "a range of Services");
-	mk_model_each_node(leader->model, add_node, taken);
+	mk_model_each(struct mk_node_object, node, leader->model, MK_KIND_NODE)
+		add_node(taken, node);
 	if (leader->clusters)
 		add_networks(taken, &leader->clusters->node->networks);
 	return taken->failed ? -ENOMEM : 0;

@@ -8,39 +8,35 @@
 #include "base/log.h"
 #include "host/networks.h"
 
-struct adding {
-	struct mk_networks *networks;
-	struct mk_error *err;
-	int status;
-};
-
 static struct mk_cidr host_cidr(const struct mk_ip *ip)
 {
 	return (struct mk_cidr){ *ip, (uint8_t)mk_ip_bits(ip->family) };
 }
 
-static void add_node(void *ctx, const struct mk_node_object *node)
+static int add_node(struct mk_networks *networks, const struct mk_node_object *node,
+		    struct mk_error *err)
 {
-	struct adding *adding = ctx;
+	int ret = 0;
 
-	for (size_t i = 0; i < MK_FAMILIES; i++) {
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
 		const struct mk_cidr cidr = host_cidr(&node->internal_ips[i]);
 
-		if (adding->status == 0 && cidr.ip.family != AF_UNSPEC)
-			adding->status = mk_networks_add(adding->networks, MK_NET_NODE, &cidr,
-							 node->name, adding->err);
+		if (cidr.ip.family != AF_UNSPEC)
+			ret = mk_networks_add(networks, MK_NET_NODE, &cidr, node->name, err);
 	}
+	return ret;
 }
 
 static int add_cluster(struct mk_own_node *node, struct mk_networks *networks, struct mk_error *err)
 {
-	struct adding adding = { networks, err, 0 };
 	struct mk_cidr server;
 	struct mk_ip ip;
+	int ret = 0;
 
-	mk_model_each_node(node->core->model, add_node, &adding);
-	if (adding.status != 0 || !mk_source_server(node->core->source, &ip))
-		return adding.status;
+	mk_model_each(struct mk_node_object, of, node->core->model, MK_KIND_NODE)
+		ret = ret ?: add_node(networks, of, err);
+	if (ret < 0 || !mk_source_server(node->core->source, &ip))
+		return ret;
 	server = host_cidr(&ip);
 	return mk_networks_add(networks, MK_NET_API_SERVER, &server, "", err);
 }

@@ -85,38 +85,29 @@ static bool is_first(struct denied *denied, const struct mk_drop_event *event)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-struct search {
-	struct mk_ip ip;
-	char *name;
-};
-
-static void match(void *ctx, const struct mk_pod_object *pod)
-{
-	const struct search *search = ctx;
-	const struct mk_ip ip = mk_pod_ip(pod, mk_family_index(search->ip.family));
-
-	if (!pod->host_network && !pod->finished && mk_ip_equal(&ip, &search->ip))
-		snprintf(search->name, POD_CHARS, "%s/%s", pod->namespace_, pod->name);
-}
-
 /* "shop/web"; "": no known pod. A pod elsewhere is known if a set here has selectors of peers. */
 static const char *pod_of(const struct denied *denied, const struct mk_addr *addr,
 			  char name[POD_CHARS])
 {
-	struct search search = { mk_ip_from_addr(addr), name };
-	unsigned family = mk_family_index(search.ip.family);
+	const struct mk_ip ip = mk_ip_from_addr(addr);
+	unsigned family = mk_family_index(ip.family);
 
 	*name = '\0';
 	for (size_t i = 0; denied->sandboxes && i < denied->sandboxes->count; i++) {
 		const struct mk_policy_sandbox *sandbox = &denied->sandboxes->list[i];
 
-		if (!mk_ip_equal(&sandbox->ips[family], &search.ip))
+		if (!mk_ip_equal(&sandbox->ips[family], &ip))
 			continue;
 		if (sandbox->namespace_ && sandbox->name)
 			snprintf(name, POD_CHARS, "%s/%s", sandbox->namespace_, sandbox->name);
 		return name;
 	}
-	mk_model_each_pod(denied->model, match, &search);
+	mk_model_each(struct mk_pod_object, pod, denied->model, MK_KIND_POD) {
+		const struct mk_ip of_pod = mk_pod_ip(pod, family);
+
+		if (!pod->host_network && !pod->finished && mk_ip_equal(&of_pod, &ip))
+			snprintf(name, POD_CHARS, "%s/%s", pod->namespace_, pod->name);
+	}
 	return name;
 }
 

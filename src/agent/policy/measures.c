@@ -154,16 +154,6 @@ static bool has_domains(const struct mk_policy_rules *rules)
 	return false;
 }
 
-static void see_network_policy(void *ctx, const struct mk_network_policy *policy)
-{
-	*(uint64_t *)ctx += policy->passed_over != NULL;
-}
-
-static void see_cluster_policy(void *ctx, const struct mk_cluster_policy *policy)
-{
-	*(uint64_t *)ctx += policy->passed_over || has_domains(&policy->rules[MK_POLICY_EGRESS]);
-}
-
 /* ---- all ------------------------------------------------------------------------------------- */
 
 void measures_fill(struct measures *measures, const struct mk_core *core,
@@ -173,10 +163,11 @@ void measures_fill(struct measures *measures, const struct mk_core *core,
 		measures_count(measures, core, compiler);
 	metrics->policy.programming = measures->programming;
 	metrics->policy.pod_wait = measures->waits.seconds;
-	mk_model_each_network_policy(core->model, NULL, see_network_policy,
-				     &metrics->policy.ignored[MK_KIND_NETWORK_POLICY]);
-	mk_model_each_cluster_policy(core->model, see_cluster_policy,
-				     &metrics->policy.ignored[MK_KIND_CLUSTER_POLICY]);
+	mk_model_each(struct mk_network_policy, of, core->model, MK_KIND_NETWORK_POLICY)
+		metrics->policy.ignored[MK_KIND_NETWORK_POLICY] += of->passed_over != NULL;
+	mk_model_each(struct mk_cluster_policy, of, core->model, MK_KIND_CLUSTER_POLICY)
+		metrics->policy.ignored[MK_KIND_CLUSTER_POLICY] +=
+			of->passed_over || has_domains(&of->rules[MK_POLICY_EGRESS]);
 	metrics->per_rule = measures->counters.list;
 	for (size_t i = 0; i < MK_FAMILIES; i++) {
 		struct mk_metrics_family *of = &metrics->families[i];

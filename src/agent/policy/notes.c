@@ -8,11 +8,13 @@
 #include "base/ip.h"
 #include "cluster/model/policy.h"
 
+#define POLICY_CHARS (2 * MK_OBJECT_NAME_SIZE)
+
 struct noting {
 	json_object *notes;
 	struct mk_service_cidr *services; /* ranges */
 	size_t service_count;
-	char policy[2 * MK_OBJECT_NAME_SIZE];
+	char policy[POLICY_CHARS];
 };
 
 static void note(struct noting *noting, const char *remedy, const char *format, ...)
@@ -33,6 +35,14 @@ static void note(struct noting *noting, const char *remedy, const char *format, 
 	json_object_object_add(object, "says", json_object_new_string(says));
 	json_object_object_add(object, "remedy", json_object_new_string(remedy));
 	json_object_array_add(noting->notes, object);
+}
+
+/* Write the policy's name as people know it; @namespace_ NULL: of a ClusterNetworkPolicy. */
+static const char *name_policy(char text[POLICY_CHARS], const char *namespace_, const char *name)
+{
+	snprintf(text, POLICY_CHARS, "%s%s%s", namespace_ ?: "ClusterNetworkPolicy",
+		 namespace_ ? "/" : " ", name);
+	return text;
 }
 
 /* Rule 13: policies are asked about the backend, so no packet has a Service's address. */
@@ -73,22 +83,6 @@ static void note_rules(struct noting *noting, const struct mk_policy_rules *rule
 		note_rule(noting, &rules[MK_POLICY_INGRESS].of[i]);
 }
 
-static void see_network_policy(void *ctx, const struct mk_network_policy *policy)
-{
-	struct noting *noting = ctx;
-
-	snprintf(noting->policy, sizeof(noting->policy), "%s/%s", policy->namespace_, policy->name);
-	note_rules(noting, policy->rules, policy->passed_over);
-}
-
-static void see_cluster_policy(void *ctx, const struct mk_cluster_policy *policy)
-{
-	struct noting *noting = ctx;
-
-	snprintf(noting->policy, sizeof(noting->policy), "ClusterNetworkPolicy %s", policy->name);
-	note_rules(noting, policy->rules, policy->passed_over);
-}
-
 /* Rule 18: what selects pods does not select those whose address is not seen. */
 static void note_masquerade(struct noting *noting, const struct mk_model *model)
 {
@@ -107,37 +101,34 @@ json_object *notes_of(const struct mk_model *model, bool masquerade_all)
 		noting.service_count = 0;
 	if (masquerade_all)
 		note_masquerade(&noting, model);
-	mk_model_each_network_policy(model, NULL, see_network_policy, &noting);
-	mk_model_each_cluster_policy(model, see_cluster_policy, &noting);
+	mk_model_each(struct mk_network_policy, of, model, MK_KIND_NETWORK_POLICY) {
+		name_policy(noting.policy, of->namespace_, of->name);
+		note_rules(&noting, of->rules, of->passed_over);
+	}
+	mk_model_each(struct mk_cluster_policy, of, model, MK_KIND_CLUSTER_POLICY) {
+		name_policy(noting.policy, NULL, of->name);
+		note_rules(&noting, of->rules, of->passed_over);
+	}
 	free(noting.services);
 	return noting.notes;
 }
 
-static void see_audited(void *ctx, const struct mk_network_policy *policy)
+static void add_name(json_object *list, const char *namespace_, const char *name)
 {
-	char name[2 * MK_OBJECT_NAME_SIZE];
+	char text[POLICY_CHARS];
 
-	if (!policy->audited)
-		return;
-	snprintf(name, sizeof(name), "%s/%s", policy->namespace_, policy->name);
-	json_object_array_add(ctx, json_object_new_string(name));
-}
-
-static void see_audited_cluster(void *ctx, const struct mk_cluster_policy *policy)
-{
-	char name[2 * MK_OBJECT_NAME_SIZE];
-
-	if (!policy->audited)
-		return;
-	snprintf(name, sizeof(name), "ClusterNetworkPolicy %s", policy->name);
-	json_object_array_add(ctx, json_object_new_string(name));
+	json_object_array_add(list, json_object_new_string(name_policy(text, namespace_, name)));
 }
 
 json_object *audited_of(const struct mk_model *model)
 {
 	json_object *list = json_object_new_array();
 
-	mk_model_each_network_policy(model, NULL, see_audited, list);
-	mk_model_each_cluster_policy(model, see_audited_cluster, list);
+	mk_model_each(struct mk_network_policy, of, model, MK_KIND_NETWORK_POLICY)
+		if (of->audited)
+			add_name(list, of->namespace_, of->name);
+	mk_model_each(struct mk_cluster_policy, of, model, MK_KIND_CLUSTER_POLICY)
+		if (of->audited)
+			add_name(list, NULL, of->name);
 	return list;
 }

@@ -403,24 +403,6 @@ static int look(struct mk_node_policies *policies, struct mk_error *err)
 	return ret;
 }
 
-struct chain_list {
-	struct mk_node_policies *policies;
-	struct mk_policy_chain *of;
-	size_t count;
-	bool unknown; /* the number of one is not known yet */
-};
-
-static void add_chain(void *ctx, const struct mk_chain *chain)
-{
-	struct chain_list *list = ctx;
-	int number = list->policies->chain_number(list->policies->chain_ctx, chain->uid);
-
-	list->unknown |= number < 0;
-	if (number > 0)
-		list->of[list->count++] =
-			(struct mk_policy_chain){ .chain = chain, .id = (uint16_t)number };
-}
-
 /* Give the compiler all chains that have entries in the tables. Returns false until all numbers
  * have been known once: no pod may seem to be in no chain. If one is unknown later, because a table
  * cannot be written, the former chains stay and do not hold up policies. The Services that chains
@@ -428,19 +410,26 @@ static void add_chain(void *ctx, const struct mk_chain *chain)
 static bool has_chains(struct mk_node_policies *policies)
 {
 	const struct mk_model *model = policies->node->core->model;
-	struct chain_list list = { .policies = policies };
+	cleanup_free struct mk_policy_chain *list = NULL;
+	bool known = true;
+	size_t count = 0;
 
 	if (policies->chains_known || !policies->chain_number)
 		return true;
-	list.of = calloc(mk_model_count(model, MK_KIND_CHAIN) + 1, sizeof(*list.of));
-	if (!list.of)
+	list = calloc(mk_model_count(model, MK_KIND_CHAIN) + 1, sizeof(*list));
+	if (!list)
 		return false;
-	mk_model_each_chain(model, add_chain, &list);
-	policies->chains_known = !list.unknown;
-	policies->has_chains |= !list.unknown;
-	if (!list.unknown)
-		mk_policies_set_chains(policies->compiler, list.of, list.count);
-	free(list.of);
+	mk_model_each(struct mk_chain, chain, model, MK_KIND_CHAIN) {
+		int number = policies->chain_number(policies->chain_ctx, chain->uid);
+
+		known &= number >= 0;
+		if (number > 0)
+			list[count++] = (struct mk_policy_chain){ chain, (uint16_t)number };
+	}
+	policies->chains_known = known;
+	policies->has_chains |= known;
+	if (known)
+		mk_policies_set_chains(policies->compiler, list, count);
 	return policies->has_chains;
 }
 

@@ -112,32 +112,24 @@ static int give_name(struct mk_policy_sandbox *sandbox, const char *uid, const c
 	return ok ? 0 : -ENOMEM;
 }
 
-struct search {
-	const struct mk_policy_sandbox *sandbox;
-	const char *node;
-	const struct mk_pod_object *found;
-};
-
 static bool has_address(const struct mk_ip *of_pod, const struct mk_ip *of_sandbox)
 {
 	return of_sandbox->family != AF_UNSPEC && mk_ip_equal(of_pod, of_sandbox);
 }
 
-static void match(void *ctx, const struct mk_pod_object *pod)
+/* Is @pod, of this node, in @sandbox? */
+static bool is_in(const struct mk_pod_object *pod, const struct mk_policy_sandbox *sandbox,
+		  const char *node)
 {
-	struct search *search = ctx;
 	bool fits = false;
 
 	for (size_t i = 0; i < MK_FAMILIES; i++) {
 		const struct mk_ip ip = mk_pod_ip(pod, i);
 
-		fits |= has_address(&ip, &search->sandbox->ips[i]);
+		fits |= has_address(&ip, &sandbox->ips[i]);
 	}
-	if (!fits || pod->host_network || pod->finished || !pod->node_name ||
-	    strcmp(pod->node_name, search->node) != 0)
-		return;
-	if (!search->found || search->found->started_unix_s < pod->started_unix_s)
-		search->found = pod;
+	return fits && !pod->host_network && !pod->finished && pod->node_name &&
+	       strcmp(pod->node_name, node) == 0;
 }
 
 /* Rule 43: a sandbox whose Pod object is gone stays what it was. */
@@ -155,13 +147,15 @@ static const struct mk_policy_sandbox *find_former(const struct sandboxes *forme
 static int adopt(const struct mk_own_node *node, const struct sandboxes *former,
 		 struct mk_policy_sandbox *sandbox)
 {
-	struct search search = { .sandbox = sandbox, .node = node->core->config.node_name };
+	const struct mk_pod_object *found = NULL;
 	const struct mk_policy_sandbox *was;
 
-	mk_model_each_pod(node->core->model, match, &search);
-	if (search.found)
-		return give_name(sandbox, search.found->uid, search.found->namespace_,
-				 search.found->name);
+	mk_model_each(struct mk_pod_object, pod, node->core->model, MK_KIND_POD)
+		if (is_in(pod, sandbox, node->core->config.node_name) &&
+		    (!found || found->started_unix_s < pod->started_unix_s))
+			found = pod;
+	if (found)
+		return give_name(sandbox, found->uid, found->namespace_, found->name);
 	was = find_former(former, sandbox);
 	return was && is_named(was) ? give_name(sandbox, was->uid, was->namespace_, was->name) : 0;
 }

@@ -12,26 +12,13 @@ struct gathering {
 	const struct mk_core *core;
 	const struct node_ports *ports;
 	const struct node_macs *macs;
-	size_t chain_room, pod_room;
+	size_t pod_room;
 };
-
-static void count_chain(void *ctx, const struct mk_chain *chain)
-{
-	(void)chain;
-	((struct gathering *)ctx)->chain_room++;
-}
 
 static void count_pod(void *ctx, const struct mk_function_pod *pod)
 {
 	(void)pod;
 	((struct gathering *)ctx)->pod_room++;
-}
-
-static void add_chain(void *ctx, const struct mk_chain *chain)
-{
-	struct sfc_objects *objects = ((struct gathering *)ctx)->objects;
-
-	objects->chains_of[objects->chain_count++] = chain;
 }
 
 /* The order of precedence. If there are too many chains, the last ones get no number. */
@@ -216,7 +203,8 @@ static void add_pod(void *ctx, const struct mk_function_pod *pod)
 static bool make_room(struct gathering *gathering)
 {
 	struct sfc_objects *objects = gathering->objects;
-	size_t chains = gathering->chain_room + 1, pods = gathering->pod_room + 1;
+	size_t chains = mk_model_count(gathering->core->model, MK_KIND_CHAIN) + 1;
+	size_t pods = gathering->pod_room + 1;
 
 	objects->chains = calloc(chains, sizeof(*objects->chains));
 	objects->chains_of = calloc(chains, sizeof(*objects->chains_of));
@@ -238,14 +226,14 @@ int objects_get(struct sfc_objects *objects, const struct mk_core *core,
 	const struct mk_model *model = core->model;
 
 	*objects = (struct sfc_objects){ 0 };
-	mk_model_each_chain(model, count_chain, &gathering);
 	mk_model_each_function_pod(model, count_pod, &gathering);
 	if (!make_room(&gathering)) {
 		objects_release(objects);
 		return mk_error_errno(err, ENOMEM, "%zu chains and %zu function pods",
-				      gathering.chain_room, gathering.pod_room);
+				      mk_model_count(model, MK_KIND_CHAIN), gathering.pod_room);
 	}
-	mk_model_each_chain(model, add_chain, &gathering);
+	mk_model_each(struct mk_chain, chain, model, MK_KIND_CHAIN)
+		objects->chains_of[objects->chain_count++] = chain;
 	qsort(objects->chains_of, objects->chain_count, sizeof(*objects->chains_of),
 	      compare_chains);
 	if (find_conflicts(objects) < 0) {

@@ -382,9 +382,8 @@ static void add_refusing(struct selected *selected, const char *name)
 	selected->refusing[at] = name;
 }
 
-static void see_namespace(void *ctx, const struct mk_namespace_object *space)
+static void see_namespace(struct selected *selected, const struct mk_namespace_object *space)
 {
-	struct selected *selected = ctx;
 	const struct mk_chain *chain = selected->chain;
 
 	if (selected->takes || !mk_selector_matches(&chain->namespaces, &space->labels))
@@ -405,8 +404,8 @@ static bool lacks_consent(const struct mk_chain *chain, const struct mk_model *m
 
 	if (own)
 		see_namespace(&selected, own);
-	if (!selected.takes)
-		mk_model_each_namespace(model, see_namespace, &selected);
+	mk_model_each(struct mk_namespace_object, space, model, MK_KIND_NAMESPACE)
+		see_namespace(&selected, space);
 	if (selected.takes || selected.count == 0)
 		return false;
 	accepted->reason = "NoConsent";

@@ -229,14 +229,6 @@ static int by_namespace(const void *a, const void *b)
 	return strcmp((*left)->namespace_, (*right)->namespace_);
 }
 
-static void gather(void *ctx, const struct mk_pod_object *pod)
-{
-	struct objects *objects = ctx;
-
-	if (!pod->host_network && !pod->finished)
-		objects->pods[objects->pod_count++] = pod;
-}
-
 static size_t first_of(const struct objects *objects, const char *namespace_)
 {
 	size_t low = 0, high = objects->pod_count;
@@ -261,10 +253,8 @@ static void judge(struct objects *objects, const struct mk_policy_rules *ingress
 		compare_ports(objects, ingress);
 }
 
-static void see_network_policy(void *ctx, const struct mk_network_policy *policy)
+static void see_network_policy(struct objects *objects, const struct mk_network_policy *policy)
 {
-	struct objects *objects = ctx;
-
 	objects->selected_count = 0;
 	for (size_t i = first_of(objects, policy->namespace_);
 	     i < objects->pod_count &&
@@ -277,10 +267,8 @@ static void see_network_policy(void *ctx, const struct mk_network_policy *policy
 	judge(objects, &policy->rules[MK_POLICY_INGRESS]);
 }
 
-static void see_cluster_policy(void *ctx, const struct mk_cluster_policy *policy)
+static void see_cluster_policy(struct objects *objects, const struct mk_cluster_policy *policy)
 {
-	struct objects *objects = ctx;
-
 	objects->selected_count = 0;
 	for (size_t i = 0; i < objects->pod_count; i++) {
 		const struct mk_pod_object *pod = objects->pods[i];
@@ -303,10 +291,14 @@ static void judge_all(struct objects *objects)
 	objects->selected = calloc(count + 1, sizeof(*objects->selected));
 	if (!objects->pods || !objects->selected)
 		return;
-	mk_model_each_pod(objects->model, gather, objects);
+	mk_model_each(struct mk_pod_object, pod, objects->model, MK_KIND_POD)
+		if (!pod->host_network && !pod->finished)
+			objects->pods[objects->pod_count++] = pod;
 	qsort(objects->pods, objects->pod_count, sizeof(*objects->pods), by_namespace);
-	mk_model_each_network_policy(objects->model, NULL, see_network_policy, objects);
-	mk_model_each_cluster_policy(objects->model, see_cluster_policy, objects);
+	mk_model_each(struct mk_network_policy, policy, objects->model, MK_KIND_NETWORK_POLICY)
+		see_network_policy(objects, policy);
+	mk_model_each(struct mk_cluster_policy, policy, objects->model, MK_KIND_CLUSTER_POLICY)
+		see_cluster_policy(objects, policy);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

@@ -411,24 +411,11 @@ enum mk_chain_service mk_chain_service(const struct mk_model *model, const struc
 	return MK_CHAIN_SERVICE_SELECTS;
 }
 
-struct search {
-	const char *namespace_, *name;
-	bool found;
-};
-
-static void compare_service(void *ctx, const struct mk_chain *chain)
-{
-	struct search *search = ctx;
-
-	if (chain->service && strcmp(chain->service, search->name) == 0 &&
-	    strcmp(chain->namespace_, search->namespace_) == 0)
-		search->found = true;
-}
-
 bool mk_model_has_chain_of(const struct mk_model *model, const char *namespace_, const char *name)
 {
-	struct search search = { .namespace_ = namespace_, .name = name };
-
-	mk_model_each_chain(model, compare_service, &search);
-	return search.found;
+	mk_model_each(struct mk_chain, chain, model, MK_KIND_CHAIN)
+		if (chain->service && strcmp(chain->service, name) == 0 &&
+		    strcmp(chain->namespace_, namespace_) == 0)
+			return true;
+	return false;
 }

@@ -132,8 +132,6 @@ enum mk_chain_service mk_chain_service(const struct mk_model *model, const struc
 bool mk_model_has_chain_of(const struct mk_model *model, const char *namespace_, const char *name);
 
 /* Visit all, in no particular order. @visit must not change the model. */
-void mk_model_each_chain(const struct mk_model *model,
-			 void (*visit)(void *ctx, const struct mk_chain *chain), void *ctx);
 void mk_model_each_function_pod(const struct mk_model *model,
 				void (*visit)(void *ctx, const struct mk_function_pod *pod),
 				void *ctx);

@@ -396,13 +396,16 @@ size_t mk_model_skipped_count(const struct mk_model *model)
 	return model->skipped;
 }
 
-void mk_model_each_node(const struct mk_model *model,
-			void (*visit)(void *ctx, const struct mk_node_object *node), void *ctx)
+const void *mk_model_next(const struct mk_model *model, enum mk_kind kind, const void *object)
 {
-	struct node_entry *entry, *next;
+	const struct service_entry *service = object;
+	const struct node_entry *node = object;
 
-	HASH_ITER(hh, model->nodes, entry, next)
-		visit(ctx, &entry->node);
+	if (kind == MK_KIND_NODE)
+		return node ? node->hh.next : model->nodes;
+	if (kind == MK_KIND_SERVICE)
+		return service ? service->hh.next : model->services;
+	return model_next_policy_object(model, kind, object);
 }
 
 bool mk_model_has_node_address(const struct mk_model *model, const struct mk_ip *ip)
@@ -413,14 +416,4 @@ bool mk_model_has_node_address(const struct mk_model *model, const struct mk_ip 
 		if (mk_ips_contain(entry->node.addresses, entry->node.address_count, ip))
 			return true;
 	return false;
-}
-
-void mk_model_each_service(const struct mk_model *model,
-			   void (*visit)(void *ctx, const struct mk_service_object *service),
-			   void *ctx)
-{
-	struct service_entry *entry, *next;
-
-	HASH_ITER(hh, model->services, entry, next)
-		visit(ctx, &entry->service);
 }

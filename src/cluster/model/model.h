@@ -232,12 +232,15 @@ size_t mk_model_imported_endpoint_count(const struct mk_model *model);
  * addressType. */
 size_t mk_model_skipped_count(const struct mk_model *model);
 
-void mk_model_each_node(const struct mk_model *model,
-			void (*visit)(void *ctx, const struct mk_node_object *node), void *ctx);
 /* Is @ip an address of any node? */
 bool mk_model_has_node_address(const struct mk_model *model, const struct mk_ip *ip);
-void mk_model_each_service(const struct mk_model *model,
-			   void (*visit)(void *ctx, const struct mk_service_object *service),
-			   void *ctx);
+
+/* Visit all objects of @kind, whose type is @type, in no particular order; PublishedNodes and
+ * PublishedServices only in MK_PEERS_NAMESPACE and MK_PUBLISHED_NAMESPACE, with Services also
+ * those of ServiceImports. The model must not change meanwhile. */
+#define mk_model_each(type, object, model, kind) \
+	for (const type *object = NULL; (object = mk_model_next(model, kind, object));)
+/* Return the object after @object; NULL: the first one. */
+const void *mk_model_next(const struct mk_model *model, enum mk_kind kind, const void *object);
 
 #endif

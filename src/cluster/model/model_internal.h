@@ -15,13 +15,13 @@
 #define MK_MODEL_KEY_CHARS (2 * 253 + 2)
 
 struct node_entry {
+	struct mk_node_object node; /* first, for mk_model_next() */
 	UT_hash_handle hh;
-	struct mk_node_object node;
 };
 
 struct service_entry {
+	struct mk_service_object service; /* first, for mk_model_next() */
 	UT_hash_handle hh;
-	struct mk_service_object service;
 	char key[];
 };
 
@@ -85,6 +85,8 @@ mk_must_check int model_apply_policy_object(struct mk_model *model, const struct
 					    const struct mk_object_id *id, struct mk_error *err);
 void model_delete_policy_object(struct mk_model *model, enum mk_kind kind, const char *namespace_,
 				const char *name);
+const void *model_next_policy_object(const struct mk_model *model, enum mk_kind kind,
+				     const void *object);
 size_t model_policy_object_count(const struct mk_model *model, enum mk_kind kind);
 void model_free_policy_objects(struct mk_model *model);
 

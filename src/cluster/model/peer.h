@@ -157,29 +157,12 @@ struct mk_model;
  * is reached by this hub. What no hub has shown (NULL) always counts. */
 bool mk_published_counts(const char *relayed_by, const struct mk_cluster_peer *peer);
 
-/* Visit all, nodes only those in MK_PEERS_NAMESPACE, in no particular order. @visit must not
- * change the model. */
-void mk_model_each_cluster_peer(const struct mk_model *model,
-				void (*visit)(void *ctx, const struct mk_cluster_peer *peer),
-				void *ctx);
-void mk_model_each_published_node(const struct mk_model *model,
-				  void (*visit)(void *ctx, const struct mk_published_node *node),
-				  void *ctx);
 /* Return the PublishedCluster @name of MK_PEERS_NAMESPACE; NULL: there is none. */
 const struct mk_published_cluster *mk_model_published_cluster(const struct mk_model *model,
 							      const char *name);
 
-/* Visit the PublishedServices of @cluster in MK_PUBLISHED_NAMESPACE. */
-void mk_model_each_published_service(const struct mk_model *model, const char *cluster,
-				     void (*visit)(void *ctx,
-						   const struct mk_published_service *service),
-				     void *ctx);
-
 /* NULL: there is none. */
 const struct mk_service_export *mk_model_service_export(const struct mk_model *model,
 							const char *namespace_, const char *name);
-void mk_model_each_service_export(const struct mk_model *model,
-				  void (*visit)(void *ctx, const struct mk_service_export *of),
-				  void *ctx);
 
 #endif

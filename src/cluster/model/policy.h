@@ -178,18 +178,4 @@ const struct mk_network_policy *mk_model_network_policy(const struct mk_model *m
 const struct mk_cluster_policy *mk_model_cluster_policy(const struct mk_model *model,
 							const char *name);
 
-/* Visit all, in no particular order. @visit must not change the model. */
-void mk_model_each_pod(const struct mk_model *model,
-		       void (*visit)(void *ctx, const struct mk_pod_object *pod), void *ctx);
-void mk_model_each_namespace(const struct mk_model *model,
-			     void (*visit)(void *ctx, const struct mk_namespace_object *of),
-			     void *ctx);
-/* @namespace_ NULL: of all namespaces. */
-void mk_model_each_network_policy(const struct mk_model *model, const char *namespace_,
-				  void (*visit)(void *ctx, const struct mk_network_policy *policy),
-				  void *ctx);
-void mk_model_each_cluster_policy(const struct mk_model *model,
-				  void (*visit)(void *ctx, const struct mk_cluster_policy *policy),
-				  void *ctx);
-
 #endif

@@ -41,6 +41,12 @@ static const struct {
 				     service_export_release, sizeof(struct mk_service_export) },
 };
 
+/* Objects of other namespaces are not visited; NULL: all are. */
+static const char *const only_in[MK_KIND_COUNT] = {
+	[MK_KIND_PUBLISHED_NODE] = MK_PEERS_NAMESPACE,
+	[MK_KIND_PUBLISHED_SERVICE] = MK_PUBLISHED_NAMESPACE,
+};
+
 bool model_is_policy_object(enum mk_kind kind)
 {
 	return kinds[kind].decode;
@@ -391,77 +397,18 @@ const struct mk_cluster_policy *mk_model_cluster_policy(const struct mk_model *m
 	return entry ? &entry->object.cluster_policy : NULL;
 }
 
-void mk_model_each_pod(const struct mk_model *model,
-		       void (*visit)(void *ctx, const struct mk_pod_object *pod), void *ctx)
+const void *model_next_policy_object(const struct mk_model *model, enum mk_kind kind,
+				     const void *object)
 {
-	for (const struct policy_entry *entry = NULL; (entry = after(model, MK_KIND_POD, entry));)
-		visit(ctx, &entry->object.pod);
-}
+	const struct policy_entry *entry = NULL;
 
-void mk_model_each_namespace(const struct mk_model *model,
-			     void (*visit)(void *ctx, const struct mk_namespace_object *of),
-			     void *ctx)
-{
-	for (const struct policy_entry *entry = NULL;
-	     (entry = after(model, MK_KIND_NAMESPACE, entry));)
-		visit(ctx, &entry->object.namespace_);
-}
-
-void mk_model_each_network_policy(const struct mk_model *model, const char *namespace_,
-				  void (*visit)(void *ctx, const struct mk_network_policy *policy),
-				  void *ctx)
-{
-	for (const struct policy_entry *entry = NULL;
-	     (entry = after(model, MK_KIND_NETWORK_POLICY, entry));)
-		if (!namespace_ || strcmp(key_of(entry), namespace_) == 0)
-			visit(ctx, &entry->object.network_policy);
-}
-
-void mk_model_each_cluster_policy(const struct mk_model *model,
-				  void (*visit)(void *ctx, const struct mk_cluster_policy *policy),
-				  void *ctx)
-{
-	for (const struct policy_entry *entry = NULL;
-	     (entry = after(model, MK_KIND_CLUSTER_POLICY, entry));)
-		visit(ctx, &entry->object.cluster_policy);
-}
-
-void mk_model_each_chain(const struct mk_model *model,
-			 void (*visit)(void *ctx, const struct mk_chain *chain), void *ctx)
-{
-	for (const struct policy_entry *entry = NULL; (entry = after(model, MK_KIND_CHAIN, entry));)
-		visit(ctx, &entry->object.chain);
-}
-
-void mk_model_each_cluster_peer(const struct mk_model *model,
-				void (*visit)(void *ctx, const struct mk_cluster_peer *peer),
-				void *ctx)
-{
-	for (const struct policy_entry *entry = NULL;
-	     (entry = after(model, MK_KIND_CLUSTER_PEER, entry));)
-		visit(ctx, &entry->object.cluster_peer);
-}
-
-void mk_model_each_published_node(const struct mk_model *model,
-				  void (*visit)(void *ctx, const struct mk_published_node *node),
-				  void *ctx)
-{
-	for (const struct policy_entry *entry = NULL;
-	     (entry = after(model, MK_KIND_PUBLISHED_NODE, entry));)
-		if (strcmp(key_of(entry), MK_PEERS_NAMESPACE) == 0)
-			visit(ctx, &entry->object.published_node);
-}
-
-void mk_model_each_published_service(const struct mk_model *model, const char *cluster,
-				     void (*visit)(void *ctx,
-						   const struct mk_published_service *service),
-				     void *ctx)
-{
-	for (const struct policy_entry *entry = NULL;
-	     (entry = after(model, MK_KIND_PUBLISHED_SERVICE, entry));)
-		if (strcmp(key_of(entry), MK_PUBLISHED_NAMESPACE) == 0 &&
-		    strcmp(entry->object.published_service.cluster, cluster) == 0)
-			visit(ctx, &entry->object.published_service);
+	if (object)
+		entry = (const void *)((const char *)object -
+				       offsetof(struct policy_entry, object));
+	do
+		entry = after(model, kind, entry);
+	while (entry && only_in[kind] && strcmp(key_of(entry), only_in[kind]) != 0);
+	return entry ? &entry->object : NULL;
 }
 
 const struct mk_published_cluster *mk_model_published_cluster(const struct mk_model *model,
@@ -479,15 +426,6 @@ const struct mk_service_export *mk_model_service_export(const struct mk_model *m
 	struct policy_entry *entry = find(model, MK_KIND_SERVICE_EXPORT, namespace_, name);
 
 	return entry ? &entry->object.service_export : NULL;
-}
-
-void mk_model_each_service_export(const struct mk_model *model,
-				  void (*visit)(void *ctx, const struct mk_service_export *of),
-				  void *ctx)
-{
-	for (const struct policy_entry *entry = NULL;
-	     (entry = after(model, MK_KIND_SERVICE_EXPORT, entry));)
-		visit(ctx, &entry->object.service_export);
 }
 
 static struct mk_function_pod view_function(const struct mk_pod_object *pod)
