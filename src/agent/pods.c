@@ -53,13 +53,12 @@ static void see_lost(void *ctx, const struct mk_ip *ip, const struct mk_pod *ent
 		     const struct mk_ipam_owner *owner)
 {
 	struct look *look = ctx;
-	struct mk_ip *bigger = realloc(look->lost, (look->count + 1) * sizeof(*bigger));
+	struct mk_ip *added = mk_append(look->lost, look->count);
 	char device[IFNAMSIZ], text[MK_IP_STRLEN];
 
-	if (!bigger)
+	if (!added)
 		return;
-	look->lost = bigger;
-	look->lost[look->count++] = *ip;
+	*added = *ip;
 	if (mk_ips_contain(look->pods->lost, look->pods->lost_count, ip))
 		return;
 	mk_cni_host_name(look->veth_prefix, owner->container_id, owner->ifname, device);

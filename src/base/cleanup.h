@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/base/cleanup.h - variables that release themselves at the end of their scope. Give away
- * ownership with mk_steal_ptr() / mk_steal_fd() on the last line. */
+/* src/base/cleanup.h - variables that release themselves at the end of their scope, and lists that
+ * grow. Give away ownership with mk_steal_ptr() / mk_steal_fd() on the last line. */
 #ifndef MK_BASE_CLEANUP_H
 #define MK_BASE_CLEANUP_H
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static inline void mk_cleanup_free(void *where)
@@ -52,6 +53,25 @@ static inline int mk_steal_fd(int *fd)
 	*fd = -1;
 	return stolen;
 }
+
+/* Make space for one more element. The space doubles, so @count says when a list is full. */
+static inline void *mk_grow(void *list, size_t count, size_t size)
+{
+	return count & (count - 1) ? list : reallocarray(list, count ? 2 * count : 1, size);
+}
+
+/* Return a zeroed element at the end of @list, and count it; NULL: no memory, the list stays. Only
+ * this allocates the list, which begins as NULL and is freed by free(). */
+#define mk_append(list, count)                                                    \
+	({                                                                        \
+		__typeof__(list) mk_end_ = mk_grow(list, count, sizeof(*(list))); \
+		if (mk_end_) {                                                    \
+			(list) = mk_end_;                                         \
+			mk_end_ += (count)++;                                     \
+			memset(mk_end_, 0, sizeof(*mk_end_));                     \
+		}                                                                 \
+		mk_end_;                                                          \
+	})
 
 #define MK_ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -136,15 +136,14 @@ struct pod_links {
 static int see_link(void *ctx, const struct mk_link *link)
 {
 	struct pod_links *pods = ctx;
-	char(*bigger)[IFNAMSIZ];
+	char(*added)[IFNAMSIZ];
 
 	if (!mk_cni_is_pod_device(pods->prefix, link) && !mk_port_of(link, NULL, NULL))
 		return 0;
-	bigger = realloc(pods->names, (pods->count + 1) * sizeof(*bigger));
-	if (!bigger)
+	added = mk_append(pods->names, pods->count);
+	if (!added)
 		return mk_error_errno(pods->err, ENOMEM, "cannot list the interfaces");
-	pods->names = bigger;
-	snprintf(pods->names[pods->count++], IFNAMSIZ, "%s", link->name);
+	snprintf(*added, IFNAMSIZ, "%s", link->name);
 	return 0;
 }
 

@@ -248,33 +248,21 @@ static int copy_pods(const struct mk_table *from, const struct mk_table *to, boo
 
 /* ---- Maglev tables --------------------------------------------------------------------------- */
 
-/* Read all backends of one generation; the caller frees *@backends. */
+/* Add all backends of one generation to *@backends, which the caller frees. */
 static int read_backends(const struct mk_table *table, const struct mk_maglev_key *of,
 			 struct mk_service_backend **backends, size_t *count, struct mk_error *err)
 {
 	struct mk_backend_key key = { .set_id = of->set_id, .generation = of->generation };
-	struct mk_service_backend *list = NULL;
 	struct mk_backend value;
-	size_t room = 0;
 
 	for (; mk_table_get(table, &key, &value, NULL) == 0; key.index++) {
-		if (key.index == room) {
-			struct mk_service_backend *more;
+		struct mk_service_backend *added = mk_append(*backends, *count);
 
-			room = room ? room * 2 : 16;
-			more = reallocarray(list, room, sizeof(*list));
-			if (!more) {
-				free(list);
-				return mk_error_errno(err, ENOMEM, "cannot read map '%s'",
-						      table->name);
-			}
-			list = more;
-		}
-		list[key.index] = (struct mk_service_backend){ .ip = mk_ip_from_addr(&value.addr),
-							       .port = ntohs(value.port) };
+		if (!added)
+			return mk_error_errno(err, ENOMEM, "cannot read map '%s'", table->name);
+		added->ip = mk_ip_from_addr(&value.addr);
+		added->port = ntohs(value.port);
 	}
-	*backends = list;
-	*count = key.index;
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "config/config.h"
 #include "host/host_internal.h"
 
@@ -36,15 +37,13 @@ static const char *device_name(struct reading *reading, int ifindex)
 int mk_networks_add(struct mk_networks *networks, enum mk_network_kind kind,
 		    const struct mk_cidr *cidr, const char *name, struct mk_error *err)
 {
-	struct mk_network *bigger =
-		reallocarray(networks->list, networks->count + 1, sizeof(*networks->list));
+	struct mk_network *added = mk_append(networks->list, networks->count);
 
-	if (!bigger)
+	if (!added)
 		return mk_error_errno(err, ENOMEM, "cannot list the host's networks");
-	networks->list = bigger;
-	networks->list[networks->count] = (struct mk_network){ .cidr = *cidr, .kind = kind };
-	snprintf(networks->list[networks->count].name, sizeof(networks->list[0].name), "%s", name);
-	networks->count++;
+	added->cidr = *cidr;
+	added->kind = kind;
+	snprintf(added->name, sizeof(added->name), "%s", name);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "overlay/overlay_internal.h"
 
@@ -20,22 +21,17 @@ struct entry {
 
 struct entries {
 	struct entry *list;
-	size_t count, room;
+	size_t count;
 	struct mk_error *err;
 };
 
 static int add(struct entries *entries, const struct entry *entry)
 {
-	if (entries->count == entries->room) {
-		size_t room = entries->room ? entries->room * 2 : 64;
-		struct entry *bigger = realloc(entries->list, room * sizeof(*bigger));
+	struct entry *added = mk_append(entries->list, entries->count);
 
-		if (!bigger)
-			return mk_error_errno(entries->err, ENOMEM, "cannot list neighbours");
-		entries->list = bigger;
-		entries->room = room;
-	}
-	entries->list[entries->count++] = *entry;
+	if (!added)
+		return mk_error_errno(entries->err, ENOMEM, "cannot list neighbours");
+	*added = *entry;
 	return 0;
 }
 

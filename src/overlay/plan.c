@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "config/addresses.h"
 
 struct making {
@@ -46,40 +47,25 @@ static int addresses_of(const struct mk_overlay_view *view, const struct mk_cidr
 	return 0;
 }
 
-static int append(struct making *making, void *array, size_t *count, size_t size, const void *item)
-{
-	void **where = array;
-	void *bigger = realloc(*where, (*count + 1) * size);
-
-	if (!bigger)
-		return mk_error_errno(making->err, ENOMEM, "cannot list the nodes");
-	memcpy((char *)bigger + *count * size, item, size);
-	*where = bigger;
-	(*count)++;
-	return 0;
-}
-
 __attribute__((format(printf, 4, 5))) static int leave_out(struct making *making, const char *node,
 							   bool wrong, const char *fmt, ...)
 {
-	struct mk_overlay_left_out left = { .node = strdup(node), .wrong = wrong };
+	struct mk_overlay_left_out left = { .node = strdup(node), .wrong = wrong }, *added = NULL;
 	va_list args;
-	int ret;
 
 	va_start(args, fmt);
 	if (vasprintf(&left.reason, fmt, args) < 0)
 		left.reason = NULL;
 	va_end(args);
 	if (left.node && left.reason)
-		ret = append(making, &making->plan->left_out, &making->plan->left_out_count,
-			     sizeof(left), &left);
-	else
-		ret = mk_error_errno(making->err, ENOMEM, "cannot list the nodes");
-	if (ret < 0) {
+		added = mk_append(making->plan->left_out, making->plan->left_out_count);
+	if (!added) {
 		free(left.node);
 		free(left.reason);
+		return mk_error_errno(making->err, ENOMEM, "cannot list the nodes");
 	}
-	return ret;
+	*added = left;
+	return 0;
 }
 
 static int add_peer(struct making *making, const struct mk_node_object *node)
@@ -88,9 +74,9 @@ static int add_peer(struct making *making, const struct mk_node_object *node)
 	sa_family_t underlay = view->underlay_family;
 	const struct mk_cidr *pods = of_family(node->pod_cidrs, view->family);
 	struct mk_overlay_peer peer = { .underlay = node->internal_ips[mk_family_index(underlay)] };
+	struct mk_overlay_peer *added;
 	struct mk_error why = { 0 };
 	struct mk_addresses addresses;
-	int ret;
 
 	if (pods->ip.family == AF_UNSPEC)
 		return leave_out(making, node->name, false, "it has no %s pod CIDR yet",
@@ -105,12 +91,13 @@ static int add_peer(struct making *making, const struct mk_node_object *node)
 	peer.vtep_mac = addresses.vtep_mac;
 	peer.wireguard = node->wireguard;
 	peer.node = strdup(node->name);
-	if (!peer.node)
-		return mk_error_errno(making->err, ENOMEM, "cannot list the nodes");
-	ret = append(making, &making->plan->peers, &making->plan->peer_count, sizeof(peer), &peer);
-	if (ret < 0)
+	added = peer.node ? mk_append(making->plan->peers, making->plan->peer_count) : NULL;
+	if (!added) {
 		free(peer.node);
-	return ret;
+		return mk_error_errno(making->err, ENOMEM, "cannot list the nodes");
+	}
+	*added = peer;
+	return 0;
 }
 
 static int compare_peers(const void *a, const void *b)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "config/config.h"
 #include "overlay/overlay_internal.h"
 
@@ -14,15 +15,14 @@ struct routes {
 static int see_route(void *ctx, const struct mk_nl_route *route)
 {
 	struct routes *routes = ctx;
-	struct mk_nl_route *bigger;
+	struct mk_nl_route *added;
 
 	if (route->protocol != MK_RTPROT)
 		return 0;
-	bigger = realloc(routes->list, (routes->count + 1) * sizeof(*bigger));
-	if (!bigger)
+	added = mk_append(routes->list, routes->count);
+	if (!added)
 		return mk_error_errno(routes->err, ENOMEM, "cannot list the routes");
-	bigger[routes->count++] = *route;
-	routes->list = bigger;
+	*added = *route;
 	return 0;
 }
 
@@ -78,13 +78,11 @@ struct entries {
 
 static int add_entry(struct entries *entries, const struct mk_cidr *cidr)
 {
-	struct mk_cidr *bigger =
-		realloc(entries->list, (entries->count + 1) * sizeof(*entries->list));
+	struct mk_cidr *added = mk_append(entries->list, entries->count);
 
-	if (!bigger)
+	if (!added)
 		return mk_error_errno(entries->err, ENOMEM, "cannot list a device's addresses");
-	bigger[entries->count++] = *cidr;
-	entries->list = bigger;
+	*added = *cidr;
 	return 0;
 }
 

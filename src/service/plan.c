@@ -22,19 +22,14 @@ const struct mk_ip *plan_service_ip(const struct mk_service_object *service,
 static int plan_frontend(struct plan *plan, const struct mk_wanted_frontend *frontend, size_t port,
 			 enum which which)
 {
-	if (plan->count == plan->room) {
-		size_t room = plan->room ? plan->room * 2 : 16;
-		struct planned *more = reallocarray(plan->planned, room, sizeof(*more));
+	size_t rank = plan->count;
+	struct planned *added = mk_append(plan->planned, plan->count);
 
-		if (!more)
-			return mk_error_errno(plan->err, ENOMEM, "%zu frontends", room);
-		plan->planned = more;
-		plan->room = room;
-	}
-	plan->planned[plan->count] = (struct planned){
-		.frontend = *frontend, .port = port, .which = which, .rank = plan->count
+	if (!added)
+		return mk_error_errno(plan->err, ENOMEM, "%zu frontends", rank + 1);
+	*added = (struct planned){
+		.frontend = *frontend, .port = port, .which = which, .rank = rank
 	};
-	plan->count++;
 	return 0;
 }
 

@@ -21,7 +21,7 @@ struct plan {
 	const struct mk_service_view *view;
 	struct mk_selection *selections; /* per port */
 	struct planned *planned;
-	size_t count, room;
+	size_t count;
 	bool filtered; /* load-balancer addresses accept only the source ranges */
 	struct mk_error *err;
 };

@@ -320,16 +320,15 @@ struct addresses {
 /* The caller frees @all->of, also after an error. */
 static int list_addresses(const struct mk_model *model, struct addresses *all, struct mk_error *err)
 {
-	mk_model_each(struct mk_node_object, node, model, MK_KIND_NODE) {
-		struct mk_ip *more =
-			reallocarray(all->of, all->count + node->address_count + 1, sizeof(*more));
+	mk_model_each(struct mk_node_object, node, model, MK_KIND_NODE)
+		for (size_t i = 0; i < node->address_count; i++) {
+			struct mk_ip *added = mk_append(all->of, all->count);
 
-		if (!more)
-			return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
-		all->of = more;
-		for (size_t i = 0; i < node->address_count; i++)
-			more[all->count++] = node->addresses[i];
-	}
+			if (!added)
+				return mk_error_errno(err, ENOMEM,
+						      "cannot list the nodes' addresses");
+			*added = node->addresses[i];
+		}
 	if (all->of)
 		mk_ips_sort(all->of, &all->count);
 	return 0;

@@ -110,26 +110,21 @@ static int list_peers(const struct mk_leader *leader, struct peers *peers, struc
 
 struct taken {
 	struct mk_views_taken *of;
-	size_t count, capacity;
+	size_t count;
 	bool failed;
 };
 
 static void add_taken(struct taken *taken, const struct mk_cidr *range, const char *what)
 {
+	struct mk_views_taken *added;
+
 	if (range->ip.family == AF_UNSPEC)
 		return;
-	if (taken->count == taken->capacity) {
-		size_t capacity = 2 * taken->capacity + 16;
-		struct mk_views_taken *more = reallocarray(taken->of, capacity, sizeof(*more));
-
-		if (!more) {
-			taken->failed = true;
-			return;
-		}
-		taken->of = more;
-		taken->capacity = capacity;
-	}
-	taken->of[taken->count++] = (struct mk_views_taken){ mk_cidr_network(range), what };
+	added = mk_append(taken->of, taken->count);
+	if (added)
+		*added = (struct mk_views_taken){ mk_cidr_network(range), what };
+	else
+		taken->failed = true;
 }
 
 static void add_node(struct taken *taken, const struct mk_node_object *node)

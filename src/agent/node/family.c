@@ -38,12 +38,11 @@ struct list {
 static int add(void *ctx, const struct mk_nl_addr *addr)
 {
 	struct list *list = ctx;
-	struct host_address *bigger = realloc(list->list, (list->count + 1) * sizeof(*list->list));
+	struct host_address *added = mk_append(list->list, list->count);
 
-	if (!bigger)
+	if (!added)
 		return mk_error_errno(list->err, ENOMEM, "cannot list addresses");
-	list->list = bigger;
-	list->list[list->count++] = (struct host_address){ addr->ifindex, addr->cidr, addr->flags };
+	*added = (struct host_address){ addr->ifindex, addr->cidr, addr->flags };
 	return 0;
 }
 

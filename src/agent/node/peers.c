@@ -188,15 +188,18 @@ static int list_others(const struct mk_own_family *own, struct mk_ip **list, siz
 	for (size_t i = 0; i < own->plan.peer_count; i++) {
 		const struct mk_node_object *object =
 			mk_model_node(own->family->core->model, own->plan.peers[i].node);
-		size_t more = object ? object->address_count : 0;
-		struct mk_ip *bigger = realloc(*list, (*count + more + 1) * sizeof(*bigger));
 
-		if (!bigger)
-			return mk_error_errno(err, ENOMEM, "cannot list the nodes' addresses");
-		*list = bigger;
-		for (size_t j = 0; j < more; j++)
-			if (object->addresses[j].family == family)
-				bigger[(*count)++] = object->addresses[j];
+		for (size_t j = 0; object && j < object->address_count; j++) {
+			struct mk_ip *added;
+
+			if (object->addresses[j].family != family)
+				continue;
+			added = mk_append(*list, *count);
+			if (!added)
+				return mk_error_errno(err, ENOMEM,
+						      "cannot list the nodes' addresses");
+			*added = object->addresses[j];
+		}
 	}
 	return 0;
 }

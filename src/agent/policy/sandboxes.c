@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "pod/endpoint/restore.h"
 
 /* ---- sandboxes ------------------------------------------------------------------------------- */
 
 struct reading {
 	struct sandboxes now;
-	size_t room;
 	int incomplete; /* without a device */
 };
 
@@ -38,22 +38,6 @@ static void release(struct reading *reading)
 }
 #define cleanup_reading __attribute__((cleanup(release)))
 
-static struct mk_policy_sandbox *add(struct reading *reading)
-{
-	size_t room = reading->room ? 2 * reading->room : 64;
-	struct mk_policy_sandbox *bigger;
-
-	if (reading->now.count == reading->room) {
-		bigger = realloc(reading->now.list, room * sizeof(*bigger));
-		if (!bigger)
-			return NULL;
-		reading->now.list = bigger;
-		reading->room = room;
-	}
-	reading->now.list[reading->now.count] = (struct mk_policy_sandbox){ 0 };
-	return &reading->now.list[reading->now.count++];
-}
-
 /* Copy @text. Returns false if memory does not suffice. */
 static bool copy(char **to, const char *text)
 {
@@ -67,7 +51,7 @@ static int read_one(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owne
 		    int ifindex)
 {
 	struct reading *reading = ctx;
-	struct mk_policy_sandbox *sandbox = add(reading);
+	struct mk_policy_sandbox *sandbox = mk_append(reading->now.list, reading->now.count);
 
 	if (!sandbox || !copy(&sandbox->uid, owner->uid) ||
 	    !copy(&sandbox->namespace_, owner->namespace_) || !copy(&sandbox->name, owner->name))
@@ -203,14 +187,11 @@ struct addresses {
 static int add_address(struct addresses *addresses, const struct mk_ip *ip,
 		       const struct mk_ip *counts_as)
 {
-	struct mk_policy_node_address *bigger =
-		realloc(addresses->list, (addresses->count + 1) * sizeof(*bigger));
+	struct mk_policy_node_address *added = mk_append(addresses->list, addresses->count);
 
-	if (!bigger)
+	if (!added)
 		return -ENOMEM;
-	addresses->list = bigger;
-	bigger[addresses->count++] =
-		(struct mk_policy_node_address){ .ip = *ip, .counts_as = *counts_as };
+	*added = (struct mk_policy_node_address){ .ip = *ip, .counts_as = *counts_as };
 	return 0;
 }
 

@@ -14,23 +14,17 @@ struct reading {
 	struct node_ports *ports;
 };
 
-static void *grow(void *array, size_t count, size_t size)
-{
-	return realloc(array, (count + 1) * size);
-}
-
 static int see_link(void *ctx, const struct mk_link *link)
 {
 	struct reading *reading = ctx;
-	struct mk_link *bigger;
+	struct mk_link *added;
 
 	if (!mk_port_of(link, NULL, NULL))
 		return 0;
-	bigger = grow(reading->links, reading->link_count, sizeof(*bigger));
-	if (!bigger)
+	added = mk_append(reading->links, reading->link_count);
+	if (!added)
 		return -ENOMEM;
-	reading->links = bigger;
-	bigger[reading->link_count++] = *link;
+	*added = *link;
 	return 0;
 }
 
@@ -38,12 +32,10 @@ static int add_sandbox(struct reading *reading, const struct mk_ip *ip,
 		       const struct mk_ipam_owner *owner, const struct sandbox_ports *found)
 {
 	struct node_ports *ports = reading->ports;
-	struct sandbox_ports *bigger = grow(ports->list, ports->count, sizeof(*bigger)), *sandbox;
+	struct sandbox_ports *sandbox = mk_append(ports->list, ports->count);
 
-	if (!bigger)
+	if (!sandbox)
 		return -ENOMEM;
-	ports->list = bigger;
-	sandbox = &bigger[ports->count++];
 	*sandbox = *found;
 	sandbox->namespace_ = strdup(owner->namespace_ ?: "");
 	sandbox->name = strdup(owner->name ?: "");

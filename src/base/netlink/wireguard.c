@@ -196,7 +196,7 @@ static void read_peer(struct nlattr **attrs, struct mk_wg_peer *peer)
 static int add_peer(struct mk_wg_device *device, struct nlattr *item)
 {
 	struct nlattr *attrs[NL_ATTRS];
-	struct mk_wg_peer *peer, *bigger;
+	struct mk_wg_peer *peer;
 	uint8_t key[MK_WG_KEY_BYTES];
 
 	nl_nested(item, attrs);
@@ -204,12 +204,9 @@ static int add_peer(struct mk_wg_device *device, struct nlattr *item)
 		return 0;
 	peer = device->peer_count ? &device->peers[device->peer_count - 1] : NULL;
 	if (!peer || memcmp(peer->public_key, key, sizeof(key)) != 0) {
-		bigger = realloc(device->peers, (device->peer_count + 1) * sizeof(*bigger));
-		if (!bigger)
+		peer = mk_append(device->peers, device->peer_count);
+		if (!peer)
 			return -ENOMEM;
-		device->peers = bigger;
-		peer = &bigger[device->peer_count++];
-		*peer = (struct mk_wg_peer){ 0 };
 		memcpy(peer->public_key, key, sizeof(key));
 		read_peer(attrs, peer);
 	}

@@ -48,12 +48,11 @@ struct objects {
 static void add_port(struct pod_ports *ports, json_object *port)
 {
 	const char *protocol = mk_json_text(port, "protocol");
-	struct container_port *more = reallocarray(ports->of, ports->count + 1, sizeof(*ports->of));
+	struct container_port *added = mk_append(ports->of, ports->count);
 
-	if (!more)
+	if (!added)
 		return;
-	ports->of = more;
-	more[ports->count++] = (struct container_port){
+	*added = (struct container_port){
 		.proto = strcmp(protocol, "UDP") == 0	 ? IPPROTO_UDP
 			 : strcmp(protocol, "SCTP") == 0 ? IPPROTO_SCTP
 							 : IPPROTO_TCP,

@@ -59,13 +59,9 @@ static int see_entry(void *ctx, const void *key_, const void *value_, struct mk_
 	if (route->type != MK_ROUTE_OVERLAY ||
 	    key->prefix_bits == mk_ip_bits(mk_ip_from_addr(&key->addr).family))
 		return 0;
-	if ((reading->count & (reading->count + 1)) == 0) {
-		node = reallocarray(reading->nodes, reading->count * 2 + 2, sizeof(*node));
-		if (!node)
-			return mk_error_errno(err, ENOMEM, "cannot list the nodes");
-		reading->nodes = node;
-	}
-	node = &reading->nodes[reading->count++];
+	node = mk_append(reading->nodes, reading->count);
+	if (!node)
+		return mk_error_errno(err, ENOMEM, "cannot list the nodes");
 	*node = (struct mk_cli_node){ .pod_cidr = { mk_ip_from_addr(&key->addr),
 						    (uint8_t)key->prefix_bits } };
 	memcpy(node->vtep_mac, route->vtep_mac, sizeof(node->vtep_mac));

@@ -156,18 +156,17 @@ static int see_hop(void *ctx, const void *key_, const void *value_, struct mk_er
 	const __u32 *hop = value_;
 	struct listing *listing = ctx;
 	struct mk_mac mac = mac_of(key->cluster, *hop); /* without MK_CLUSTER_EXTERNAL */
-	struct mk_peer_hop *bigger;
+	struct mk_peer_hop *added;
 
 	if (*hop & MK_CLUSTER_HOP_TRIAL || key->cluster == listing->own)
 		return 0;
 	for (size_t i = 0; i < listing->count; i++)
 		if (memcmp(&listing->hops[i].mac, &mac, sizeof(mac)) == 0)
 			return 0;
-	bigger = reallocarray(listing->hops, listing->count + 1, sizeof(*bigger));
-	if (!bigger)
+	added = mk_append(listing->hops, listing->count);
+	if (!added)
 		return mk_error_errno(err, ENOMEM, "cannot list the nodes of other clusters");
-	listing->hops = bigger;
-	bigger[listing->count++] = (struct mk_peer_hop){ .mac = mac };
+	added->mac = mac;
 	return 0;
 }
 

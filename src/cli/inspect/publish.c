@@ -39,22 +39,20 @@ struct publishing {
 static struct published_node *node_named(struct publishing *publishing, const char *name,
 					 const char *wireguard)
 {
-	struct published_node *bigger;
+	struct published_node *added;
 
 	for (size_t i = 0; i < publishing->count; i++)
 		if (strcmp(publishing->nodes[i].name, name) == 0)
 			return &publishing->nodes[i];
-	bigger = reallocarray(publishing->nodes, publishing->count + 1, sizeof(*bigger));
-	if (!bigger) {
+	added = mk_append(publishing->nodes, publishing->count);
+	if (!added) {
 		(void)mk_error_errno(publishing->err, ENOMEM, "cannot list the nodes");
 		return NULL;
 	}
-	publishing->nodes = bigger;
-	bigger[publishing->count] = (struct published_node){ .name = name };
+	added->name = name;
 	if (wireguard)
-		snprintf(bigger[publishing->count].wireguard,
-			 sizeof(bigger[publishing->count].wireguard), "%s", wireguard);
-	return &bigger[publishing->count++];
+		snprintf(added->wireguard, sizeof(added->wireguard), "%s", wireguard);
+	return added;
 }
 
 /* If there are border nodes, other clusters know no others. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "cli/cli.h"
 
 /* The tables of one family. */
@@ -44,21 +45,17 @@ static int open_tables(struct tables *tables, const char *dir, struct mk_error *
 static int add_frontend(void *ctx, const void *key_, const void *value, struct mk_error *err)
 {
 	const struct mk_frontend_key *key = key_;
-	struct mk_cli_frontend *more;
+	struct mk_cli_frontend *added;
 	struct listing *listing = ctx;
 
 	if (key->port == 0) /* says only that the address is a Service's */
 		return 0;
-	if ((listing->frontend_count & (listing->frontend_count + 1)) == 0) {
-		more = reallocarray(listing->frontends, listing->frontend_count * 2 + 2,
-				    sizeof(*more));
-		if (!more)
-			return mk_error_errno(err, ENOMEM, "cannot list the Services");
-		listing->frontends = more;
-	}
-	listing->frontends[listing->frontend_count++] = (struct mk_cli_frontend){
-		.key = *key, .value = *(const struct mk_frontend *)value, .family = listing->family
-	};
+	added = mk_append(listing->frontends, listing->frontend_count);
+	if (!added)
+		return mk_error_errno(err, ENOMEM, "cannot list the Services");
+	*added = (struct mk_cli_frontend){ .key = *key,
+					   .value = *(const struct mk_frontend *)value,
+					   .family = listing->family };
 	return 0;
 }
 

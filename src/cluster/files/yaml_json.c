@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Turn libyaml's events, one by one, into json-c trees. */
+#include "base/cleanup.h"
 #include "cluster/files/files_internal.h"
 #include "cluster/files/yaml_json.h"
 
@@ -286,17 +287,16 @@ static int build_node(struct builder *builder, const yaml_event_t *event, unsign
 static int add_document(struct mk_documents *out, json_object *tree, size_t line,
 			struct mk_error *err)
 {
-	struct mk_document *items;
+	struct mk_document *added;
 
 	if (!tree)
 		return 0;
-	items = reallocarray(out->items, out->count + 1, sizeof(*items));
-	if (!items) {
+	added = mk_append(out->items, out->count);
+	if (!added) {
 		json_object_put(tree);
 		return mk_error_errno(err, ENOMEM, "cannot parse");
 	}
-	out->items = items;
-	out->items[out->count++] = (struct mk_document){ .tree = tree, .line = line };
+	*added = (struct mk_document){ .tree = tree, .line = line };
 	return 0;
 }
 

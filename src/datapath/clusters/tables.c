@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct mk_export) <= sizeof(((struct entry *)0)->key), "it
 /* A table as last read or written, or as it should be. */
 struct set {
 	struct entry *of; /* by key, in memcmp(3) order */
-	size_t count, room;
+	size_t count;
 };
 
 struct mk_clusters_sync {
@@ -109,20 +109,13 @@ static void release(struct set *sets)
 static int add(struct set *set, const void *key, size_t key_bytes, const void *value,
 	       size_t value_bytes, struct mk_error *err)
 {
-	if (set->count == set->room) {
-		size_t room = set->room ? 2 * set->room : 64;
-		struct entry *more = realloc(set->of, room * sizeof(*more));
+	struct entry *added = mk_append(set->of, set->count);
 
-		if (!more)
-			return mk_error_errno(err, ENOMEM, "cannot compute the tables of clusters");
-		set->of = more;
-		set->room = room;
-	}
-	set->of[set->count] = (struct entry){ 0 };
-	memcpy(set->of[set->count].key, key, key_bytes);
+	if (!added)
+		return mk_error_errno(err, ENOMEM, "cannot compute the tables of clusters");
+	memcpy(added->key, key, key_bytes);
 	if (value_bytes)
-		memcpy(set->of[set->count].value, value, value_bytes);
-	set->count++;
+		memcpy(added->value, value, value_bytes);
 	return 0;
 }
 

@@ -298,13 +298,11 @@ static int tell_programs(const struct mk_host_ports *ports, struct mk_error *err
 static int remember(struct mk_host_ports *ports, const struct mk_host_port_entry *entry,
 		    struct mk_error *err)
 {
-	struct mk_host_port_entry *bigger =
-		realloc(ports->retired, (ports->retired_count + 1) * sizeof(*bigger));
+	struct mk_host_port_entry *added = mk_append(ports->retired, ports->retired_count);
 
-	if (!bigger)
+	if (!added)
 		return mk_error_errno(err, ENOMEM, "cannot change map 'host_ports'");
-	ports->retired = bigger;
-	ports->retired[ports->retired_count++] = *entry;
+	*added = *entry;
 	return 0;
 }
 

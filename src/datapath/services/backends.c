@@ -12,18 +12,11 @@
 static int keep_left_over(struct mk_service_sync *sync, const struct mk_backend_key *key,
 			  struct mk_error *err)
 {
-	struct left_over *left = &sync->left_over;
+	struct mk_backend_key *added = mk_append(sync->left_over.keys, sync->left_over.count);
 
-	if (left->count == left->room) {
-		size_t room = left->room ? left->room * 2 : 64;
-		struct mk_backend_key *more = reallocarray(left->keys, room, sizeof(*more));
-
-		if (!more)
-			return mk_error_errno(err, ENOMEM, "cannot read map 'service_backends'");
-		left->keys = more;
-		left->room = room;
-	}
-	left->keys[left->count++] = *key;
+	if (!added)
+		return mk_error_errno(err, ENOMEM, "cannot read map 'service_backends'");
+	*added = *key;
 	return 0;
 }
 

@@ -3,6 +3,7 @@
  * still names is never assigned again. Ids of an earlier agent are read from the frontends. */
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "datapath/services/services_internal.h"
 
 uint32_t sync_new_id(struct mk_service_sync *sync)
@@ -22,20 +23,15 @@ void mk_service_sync_reserve_ids(struct mk_service_sync *sync, uint32_t last_id)
 int sync_recover_id(struct mk_service_sync *sync, uint32_t id)
 {
 	size_t count = sync->recovered_count;
+	struct recovered_id *added;
 
 	mk_service_sync_reserve_ids(sync, id);
 	if (id == 0 || (count && sync->recovered[count - 1].id == id))
 		return 0;
-	if (count == sync->recovered_room) {
-		size_t room = count ? count * 2 : 64;
-		struct recovered_id *more = reallocarray(sync->recovered, room, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		sync->recovered = more;
-		sync->recovered_room = room;
-	}
-	sync->recovered[sync->recovered_count++] = (struct recovered_id){ .id = id };
+	added = mk_append(sync->recovered, sync->recovered_count);
+	if (!added)
+		return -ENOMEM;
+	added->id = id;
 	return 0;
 }
 
@@ -92,5 +88,5 @@ void sync_recovered_forget(struct mk_service_sync *sync)
 {
 	free(sync->recovered);
 	sync->recovered = NULL;
-	sync->recovered_count = sync->recovered_room = 0;
+	sync->recovered_count = 0;
 }

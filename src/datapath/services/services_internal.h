@@ -108,7 +108,7 @@ struct pruning {
 /* Entries of map service_backends that belonged to no set when it was read. */
 struct left_over {
 	struct mk_backend_key *keys;
-	size_t count, room;
+	size_t count;
 };
 
 struct mk_service_sync {
@@ -123,7 +123,7 @@ struct mk_service_sync {
 	uint32_t last_id, serial; /* all ids come from one counter */
 	uint32_t names_serial; /* changes with the Services that have a service_id */
 	struct recovered_id *recovered; /* sorted; NULL after the prune */
-	size_t recovered_count, recovered_room;
+	size_t recovered_count;
 	struct pruning pruning;
 	struct left_over left_over;
 	struct mk_ip *local;
