@@ -35,7 +35,48 @@ static inline const char *mk_json_text(json_object *of, const char *key)
 	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
 }
 
-/* The same of an object's metadata, such as its name. */
+/* The same of a number and of a boolean; 0: there is none. */
+static inline int64_t mk_json_number(json_object *of, const char *key)
+{
+	return json_object_get_int64(mk_json_member(of, key));
+}
+
+static inline bool mk_json_flag(json_object *of, const char *key)
+{
+	return json_object_get_boolean(mk_json_member(of, key));
+}
+
+/* Return the number of elements; 0: @list is no list. */
+static inline size_t mk_json_length(json_object *list)
+{
+	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+}
+
+/* Return element @index; NULL: the list, if it is one, is shorter. */
+static inline json_object *mk_json_at(json_object *list, size_t index)
+{
+	return index < mk_json_length(list) ? json_object_array_get_idx(list, index) : NULL;
+}
+
+/* Return the condition @type of an object's status; NULL: there is none. */
+static inline json_object *mk_json_condition(json_object *status, const char *type)
+{
+	json_object *list = mk_json_member(status, "conditions");
+
+	for (size_t i = 0; i < mk_json_length(list); i++)
+		if (strcmp(mk_json_text(json_object_array_get_idx(list, i), "type"), type) == 0)
+			return json_object_array_get_idx(list, i);
+	return NULL;
+}
+
+/* Return @tree as one line, a text that belongs to it. NULL: no memory. */
+static inline const char *mk_json_line(json_object *tree)
+{
+	return json_object_to_json_string_ext(tree, JSON_C_TO_STRING_PLAIN |
+							    JSON_C_TO_STRING_NOSLASHESCAPE);
+}
+
+/* Return a text of an object's metadata, such as its name. */
 static inline const char *mk_json_metadata(json_object *object, const char *key)
 {
 	return mk_json_text(mk_json_member(object, "metadata"), key);

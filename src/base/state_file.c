@@ -55,3 +55,39 @@ int mk_state_file_read(const char *state_dir, const char *name, char **text, str
 		lines += *at == '\n';
 	return lines;
 }
+
+int mk_state_tree_write(const char *state_dir, const char *name, json_object *tree,
+			struct mk_error *err)
+{
+	const char *text = mk_json_line(tree);
+	struct mk_state_file file;
+	int ret;
+
+	if (!text)
+		return mk_error_errno(err, ENOMEM, "cannot write file '%s'", name);
+	ret = mk_state_file_begin(&file, state_dir, name, err);
+	if (ret < 0)
+		return ret;
+	fprintf(file.out, "%s\n", text);
+	return mk_state_file_write(&file, err);
+}
+
+int mk_state_tree_read(const char *state_dir, const char *name, int version, json_object **tree,
+		       struct mk_error *err)
+{
+	cleanup_free char *text = NULL;
+	int ret = mk_state_file_read(state_dir, name, &text, err);
+
+	*tree = NULL;
+	if (ret <= 0)
+		return ret;
+	*tree = json_tokener_parse(text);
+	if (mk_json_number(*tree, "version") == version)
+		return 0;
+	json_object_put(*tree);
+	*tree = NULL;
+	return mk_error_set(
+		err, EPROTO,
+		"file '%s' in '%s' is not of version %d: use the binary of the agent that wrote it",
+		name, state_dir, version);
+}

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 /* Put the path of file @name in @state_dir into @path. */
 mk_must_check int mk_state_path(const char *state_dir, const char *name, char path[PATH_MAX],
@@ -30,5 +31,12 @@ mk_must_check int mk_state_file_write(struct mk_state_file *file, struct mk_erro
  * file, and *@text stays unchanged. */
 mk_must_check int mk_state_file_read(const char *state_dir, const char *name, char **text,
 				     struct mk_error *err);
+
+/* The same with a tree, which has a member "version". The caller keeps @tree to be written, and
+ * puts *@tree that was read; NULL: there is no such file. -EPROTO: it is not of @version. */
+mk_must_check int mk_state_tree_write(const char *state_dir, const char *name, json_object *tree,
+				      struct mk_error *err);
+mk_must_check int mk_state_tree_read(const char *state_dir, const char *name, int version,
+				     json_object **tree, struct mk_error *err);
 
 #endif

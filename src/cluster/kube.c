@@ -31,11 +31,9 @@ static bool is_own_node(const struct mk_kube *kube, const struct mk_resource *re
 
 static bool has_function_label(json_object *tree)
 {
-	json_object *metadata, *labels;
+	json_object *labels = mk_json_member(mk_json_member(tree, "metadata"), "labels");
 
-	return json_object_object_get_ex(tree, "metadata", &metadata) &&
-	       json_object_object_get_ex(metadata, "labels", &labels) &&
-	       json_object_object_get_ex(labels, MK_FUNCTION_LABEL, NULL);
+	return labels && json_object_object_get_ex(labels, MK_FUNCTION_LABEL, NULL);
 }
 
 /* Does another list of Pods have a later version of this one? A function pod comes only from the

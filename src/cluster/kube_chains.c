@@ -103,18 +103,6 @@ static json_object *status_json(const struct mk_chain_status *status)
 	return json;
 }
 
-static json_object *find_condition(json_object *status, const char *type)
-{
-	json_object *list = mk_json_member(status, "conditions");
-
-	if (!list || !json_object_is_type(list, json_type_array))
-		return NULL;
-	for (size_t i = 0; i < json_object_array_length(list); i++)
-		if (strcmp(mk_json_text(json_object_array_get_idx(list, i), "type"), type) == 0)
-			return json_object_array_get_idx(list, i);
-	return NULL;
-}
-
 /* ---- what the server lacks ------------------------------------------------------------------- */
 
 /* The status of a chain whose newest version makes no sense: its last good version, if there is
@@ -141,7 +129,7 @@ static json_object *status_of(const struct kube_chain *chain)
 static bool has_condition(json_object *seen, json_object *wanted)
 {
 	static const char *const keys[] = { "status", "reason", "message" };
-	json_object *found = find_condition(seen, mk_json_text(wanted, "type"));
+	json_object *found = mk_json_condition(seen, mk_json_text(wanted, "type"));
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(keys); i++)
 		if (strcmp(mk_json_text(found, keys[i]), mk_json_text(wanted, keys[i])) != 0)
@@ -250,7 +238,7 @@ static struct kube_chain *next_due(struct kube_chains *chains, uint64_t *wait_ms
 /* A condition keeps its time as long as its status stays. */
 static void date_condition(const struct kube_chain *chain, json_object *of)
 {
-	json_object *before = find_condition(chain->seen, mk_json_text(of, "type"));
+	json_object *before = mk_json_condition(chain->seen, mk_json_text(of, "type"));
 	const char *since = mk_json_text(before, "lastTransitionTime");
 	char now[MK_TIME_STRLEN];
 
@@ -270,12 +258,10 @@ static void complete_conditions(const struct kube_chain *chain, json_object *sta
 
 	for (size_t i = 0; i < own; i++)
 		date_condition(chain, json_object_array_get_idx(list, i));
-	if (!others || !json_object_is_type(others, json_type_array))
-		return;
-	for (size_t i = 0; i < json_object_array_length(others); i++) {
+	for (size_t i = 0; i < mk_json_length(others); i++) {
 		json_object *other = json_object_array_get_idx(others, i);
 
-		if (!find_condition(chain->lacks, mk_json_text(other, "type")))
+		if (!mk_json_condition(chain->lacks, mk_json_text(other, "type")))
 			json_object_array_add(list, json_object_get(other));
 	}
 }
@@ -316,7 +302,7 @@ static void say_refused(struct kube_chains *chains, const struct kube_chain *cha
 
 static void report_ready(const struct kube_chains *chains, const struct kube_chain *chain)
 {
-	json_object *ready = find_condition(chains->sent, "Ready");
+	json_object *ready = mk_json_condition(chains->sent, "Ready");
 	const struct mk_report_object about = {
 		.api_version = API_VERSION,
 		.kind = KIND,
@@ -395,8 +381,8 @@ static int start(struct kube_chains *chains, const struct kube_chain *chain, con
 
 static void send_status(struct kube_chains *chains, struct kube_chain *chain)
 {
-	json_object *body = body_of(chain), *before = find_condition(chain->seen, "Ready"),
-		    *after = find_condition(chain->lacks, "Ready");
+	json_object *body = body_of(chain), *before = mk_json_condition(chain->seen, "Ready"),
+		    *after = mk_json_condition(chain->lacks, "Ready");
 	struct mk_error err;
 	int ret = -ENOMEM;
 

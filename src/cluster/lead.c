@@ -97,10 +97,7 @@ static void keep_spec(struct lead_object *object, json_object *tree)
 	if (kind != MK_LEAD_PUBLISHED && kind != MK_LEAD_PEER_CLUSTERS &&
 	    kind != MK_LEAD_PEER_NODES)
 		return;
-	replace_text(&object->spec,
-		     json_object_to_json_string_ext(mk_json_member(tree, "spec"),
-						    JSON_C_TO_STRING_PLAIN |
-							    JSON_C_TO_STRING_NOSLASHESCAPE));
+	replace_text(&object->spec, mk_json_line(mk_json_member(tree, "spec")));
 	object->is.spec = object->spec;
 }
 

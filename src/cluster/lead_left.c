@@ -98,10 +98,7 @@ static void fail(struct lead_left *left, int status, const char *why)
 /* An object of more than KEPT_BYTES is one, too. */
 static bool has_item(json_object *list)
 {
-	json_object *items = mk_json_member(list, "items");
-
-	return !list ||
-	       (json_object_is_type(items, json_type_array) && json_object_array_length(items) > 0);
+	return !list || mk_json_length(mk_json_member(list, "items")) > 0;
 }
 
 static void on_answer(void *ctx, const struct mk_answer *answer)

@@ -99,15 +99,10 @@ static void free_read(struct read *read)
 static void report(struct read *read)
 {
 	const struct mk_lead_listener *listener = &read->reads->lead->listener;
-	json_object *items = NULL;
-	cleanup_free json_object **slices = NULL;
-	size_t count;
+	json_object *items = mk_json_member(read->slices_tree, "items");
+	size_t count = mk_json_length(items);
+	cleanup_free json_object **slices = calloc(count + 1, sizeof(json_object *));
 
-	if (!json_object_object_get_ex(read->slices_tree, "items", &items) ||
-	    !json_object_is_type(items, json_type_array))
-		items = NULL;
-	count = items ? json_object_array_length(items) : 0;
-	slices = calloc(count + 1, sizeof(json_object *));
 	for (size_t i = 0; slices && i < count; i++)
 		slices[i] = json_object_array_get_idx(items, i);
 	if (slices)

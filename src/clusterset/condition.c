@@ -8,30 +8,10 @@
 
 /* ---- the frame ------------------------------------------------------------------------------- */
 
-/* The condition @type that the object has; NULL: none. */
-static json_object *find_condition(json_object *existing, const char *type)
-{
-	json_object *list = NULL;
-
-	json_object_object_get_ex(object_at(existing, "status"), "conditions", &list);
-	if (!json_object_is_type(list, json_type_array))
-		return NULL;
-	for (size_t i = 0; i < list_length(list); i++) {
-		json_object *item = json_object_array_get_idx(list, i), *value = NULL;
-
-		json_object_object_get_ex(item, "type", &value);
-		if (json_object_is_type(value, json_type_string) &&
-		    strcmp(json_object_get_string(value), type) == 0)
-			return item;
-	}
-	return NULL;
-}
-
 const char *member_text(json_object *object, const char *key)
 {
-	json_object *value = NULL;
+	json_object *value = mk_json_member(object, key);
 
-	json_object_object_get_ex(object, key, &value);
 	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
 }
 
@@ -39,7 +19,7 @@ const char *member_text(json_object *object, const char *key)
 static const char *transition_time(json_object *existing, const struct verdict *condition,
 				   const char *now)
 {
-	json_object *known = find_condition(existing, condition->type);
+	json_object *known = mk_json_condition(mk_json_member(existing, "status"), condition->type);
 	const char *status = member_text(known, "status");
 	const char *time = member_text(known, "lastTransitionTime");
 
@@ -61,9 +41,8 @@ static void append_condition(struct maker *maker, json_object *list, json_object
 			     const struct verdict *condition, const char *now)
 {
 	json_object *object = make_object(maker), *metadata = object_at(existing, "metadata");
-	json_object *generation = NULL;
+	json_object *generation = mk_json_member(metadata, "generation");
 
-	json_object_object_get_ex(metadata, "generation", &generation);
 	put_text(maker, object, "type", condition->type);
 	put_text(maker, object, "status", condition->status);
 	put_text(maker, object, "reason", condition->reason);

@@ -37,13 +37,12 @@ static int copy_text(json_object *parent, const char *key, size_t max, char **co
 static int copy_name(json_object *parent, const char *key, bool required, char **copy,
 		     struct mk_error *err)
 {
-	json_object *value = NULL;
 	int ret = copy_text(parent, key, CONTENT_NAME_CHARS, copy, err);
 
 	if (ret < 0 || (!*copy && !required) || (*copy && mk_is_dns_label(*copy)))
 		return ret;
-	json_object_object_get_ex(parent, key, &value);
-	return field_wrong(key, value, "lower case letters, digits and '-', at most 63", err);
+	return field_wrong(key, mk_json_member(parent, key),
+			   "lower case letters, digits and '-', at most 63", err);
 }
 
 /* Read a text that is one of @words, as its index. Absent: *@index stays. */
@@ -133,12 +132,12 @@ int ports_decode(json_object *parent, bool of_slice, struct port **ports, size_t
 	json_object *list;
 	int ret = field_list(parent, "ports", CONTENT_PORTS, &list, err);
 
-	if (ret < 0 || list_length(list) == 0)
+	if (ret < 0 || mk_json_length(list) == 0)
 		return ret;
-	*ports = calloc(list_length(list), sizeof(**ports));
+	*ports = calloc(mk_json_length(list), sizeof(**ports));
 	if (!*ports)
 		return no_memory(err);
-	for (size_t i = 0; i < list_length(list); i++) {
+	for (size_t i = 0; i < mk_json_length(list); i++) {
 		struct port *port = &(*ports)[(*count)++];
 
 		ret = port_decode(json_object_array_get_idx(list, i), port, err);
@@ -180,13 +179,11 @@ static int decode_conditions(json_object *tree, struct endpoint *endpoint, struc
 /* Zones are values of labels, so they have no comma. */
 static int decode_zone(json_object *parent, const char *key, char **zone, struct mk_error *err)
 {
-	json_object *value = NULL;
 	int ret = copy_text(parent, key, CONTENT_NAME_CHARS, zone, err);
 
 	if (ret < 0 || !*zone || is_label_value(*zone))
 		return ret;
-	json_object_object_get_ex(parent, key, &value);
-	return field_wrong(key, value, "a zone: the value of a label", err);
+	return field_wrong(key, mk_json_member(parent, key), "a zone: the value of a label", err);
 }
 
 static int decode_hints(json_object *tree, struct endpoint *endpoint, struct mk_error *err)
@@ -195,7 +192,7 @@ static int decode_hints(json_object *tree, struct endpoint *endpoint, struct mk_
 	int ret = field_member(tree, "hints", json_type_object, &hints, err);
 
 	ret = ret ?: field_list(hints, "forZones", CONTENT_HINTS, &list, err);
-	for (size_t i = 0; ret == 0 && i < list_length(list); i++) {
+	for (size_t i = 0; ret == 0 && i < mk_json_length(list); i++) {
 		json_object *item = json_object_array_get_idx(list, i);
 		cleanup_free char *zone = NULL;
 
@@ -216,7 +213,7 @@ static int decode_address(json_object *tree, sa_family_t family, struct mk_ip *i
 
 	if (ret < 0)
 		return ret;
-	first = list_length(list) > 0 ? json_object_array_get_idx(list, 0) : NULL;
+	first = mk_json_length(list) > 0 ? json_object_array_get_idx(list, 0) : NULL;
 	if (json_object_is_type(first, json_type_string) &&
 	    is_plain_text(first, CONTENT_NAME_CHARS) &&
 	    mk_ip_parse_lenient(json_object_get_string(first), ip) == 0 && ip->family == family)
@@ -329,12 +326,12 @@ static int decode_endpoints(json_object *tree, struct slice *slice, struct mk_er
 	json_object *list;
 	int ret = field_list(tree, "endpoints", MK_PUBLISHED_PART_ENDPOINTS, &list, err);
 
-	if (ret < 0 || list_length(list) == 0)
+	if (ret < 0 || mk_json_length(list) == 0)
 		return ret;
-	slice->endpoints = calloc(list_length(list), sizeof(*slice->endpoints));
+	slice->endpoints = calloc(mk_json_length(list), sizeof(*slice->endpoints));
 	if (!slice->endpoints)
 		return no_memory(err);
-	for (size_t i = 0; i < list_length(list); i++) {
+	for (size_t i = 0; i < mk_json_length(list); i++) {
 		ret = endpoint_decode(json_object_array_get_idx(list, i), slice->family,
 				      &slice->endpoints[slice->endpoint_count++], err);
 		if (ret < 0)
@@ -411,12 +408,12 @@ static int decode_slices(json_object *spec, struct content *content, struct mk_e
 	json_object *list;
 	int ret = field_list(spec, "slices", CONTENT_SLICES, &list, err);
 
-	if (ret < 0 || list_length(list) == 0)
+	if (ret < 0 || mk_json_length(list) == 0)
 		return ret;
-	content->slices = calloc(list_length(list), sizeof(*content->slices));
+	content->slices = calloc(mk_json_length(list), sizeof(*content->slices));
 	if (!content->slices)
 		return no_memory(err);
-	for (size_t i = 0; i < list_length(list); i++) {
+	for (size_t i = 0; i < mk_json_length(list); i++) {
 		struct slice *slice = &content->slices[content->slice_count++];
 
 		ret = published_slice_decode(json_object_array_get_idx(list, i), slice, err);
@@ -439,7 +436,7 @@ static int decode_families(json_object *spec, struct content *content, struct mk
 	json_object *list;
 	int ret = field_list(spec, "ipFamilies", MK_FAMILIES, &list, err);
 
-	for (size_t i = 0; ret == 0 && i < list_length(list); i++) {
+	for (size_t i = 0; ret == 0 && i < mk_json_length(list); i++) {
 		json_object *item = json_object_array_get_idx(list, i);
 		const char *text = json_object_is_type(item, json_type_string)
 					   ? json_object_get_string(item)

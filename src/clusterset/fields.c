@@ -37,9 +37,7 @@ int field_wrong(const char *key, json_object *value, const char *expected, struc
 	if (type == json_type_object || type == json_type_array)
 		snprintf(text, sizeof(text), "%s", type_name(type));
 	else
-		snprintf(text, sizeof(text), "%s",
-			 json_object_to_json_string_ext(
-				 value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		snprintf(text, sizeof(text), "%s", mk_json_line(value));
 	return mk_error_set(err, EINVAL, "%s: value %s, expected %s", key, text, expected);
 }
 
@@ -58,9 +56,9 @@ int field_list(json_object *parent, const char *key, size_t max, json_object **l
 {
 	int ret = field_member(parent, key, json_type_array, list, err);
 
-	if (ret == 0 && list_length(*list) > max)
+	if (ret == 0 && mk_json_length(*list) > max)
 		return mk_error_set(err, EINVAL, "%s: %zu elements, expected at most %zu", key,
-				    list_length(*list), max);
+				    mk_json_length(*list), max);
 	return ret;
 }
 
@@ -112,16 +110,6 @@ int field_text(json_object *parent, const char *key, size_t max, const char **te
 		return field_wrong(key, value, expected, err);
 	*text = json_object_get_string(value);
 	return 0;
-}
-
-int field_bool(json_object *parent, const char *key, bool *yes, struct mk_error *err)
-{
-	json_object *value;
-	int ret = field_member(parent, key, json_type_boolean, &value, err);
-
-	if (ret == 0 && value)
-		*yes = json_object_get_boolean(value);
-	return ret;
 }
 
 int field_number(json_object *parent, const char *key, int64_t min, int64_t max, int64_t *number,
@@ -181,17 +169,15 @@ bool is_label_key(const char *text)
 
 const char *text_at(json_object *tree, const char *first, const char *second)
 {
-	json_object *value = object_at(tree, first), *text = NULL;
+	json_object *text = mk_json_member(mk_json_member(tree, first), second);
 
-	json_object_object_get_ex(value, second, &text);
 	return json_object_is_type(text, json_type_string) ? json_object_get_string(text) : NULL;
 }
 
 json_object *object_at(json_object *tree, const char *key)
 {
-	json_object *value = NULL;
+	json_object *value = mk_json_member(tree, key);
 
-	json_object_object_get_ex(tree, key, &value);
 	return json_object_is_type(value, json_type_object) ? value : NULL;
 }
 

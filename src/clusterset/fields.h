@@ -5,13 +5,13 @@
 #ifndef MK_CLUSTERSET_FIELDS_H
 #define MK_CLUSTERSET_FIELDS_H
 
-#include <json-c/json.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
 #include "base/ip.h"
+#include "base/json.h"
 
 /* Set the error "@key: value ..., expected @expected". Returns -EINVAL. */
 int field_wrong(const char *key, json_object *value, const char *expected, struct mk_error *err);
@@ -26,8 +26,7 @@ mk_must_check int field_list(json_object *parent, const char *key, size_t max, j
  * NULL: absent. */
 mk_must_check int field_text(json_object *parent, const char *key, size_t max, const char **text,
 			     struct mk_error *err);
-/* Absent: *@yes and *@number stay. */
-mk_must_check int field_bool(json_object *parent, const char *key, bool *yes, struct mk_error *err);
+/* Absent: *@number stays. */
 mk_must_check int field_number(json_object *parent, const char *key, int64_t min, int64_t max,
 			       int64_t *number, struct mk_error *err);
 
@@ -37,12 +36,6 @@ bool is_plain_text(json_object *value, size_t max);
 bool is_label_value(const char *text);
 /* The key of a label or annotation, with or without a prefix. */
 bool is_label_key(const char *text);
-
-/* Return the length of a list; NULL: 0. */
-static inline size_t list_length(json_object *list)
-{
-	return list ? json_object_array_length(list) : 0;
-}
 
 /* Return the text at a path of members; NULL: there is none. */
 const char *text_at(json_object *tree, const char *first, const char *second);

@@ -457,7 +457,7 @@ static int decode_ips(json_object *tree, struct mk_ip ips[MK_FAMILIES], struct m
 	json_object *list;
 	int ret = field_list(object_at(tree, "spec"), "ips", MK_FAMILIES, &list, err);
 
-	for (size_t i = 0; ret == 0 && i < list_length(list); i++) {
+	for (size_t i = 0; ret == 0 && i < mk_json_length(list); i++) {
 		json_object *item = json_object_array_get_idx(list, i);
 		struct mk_ip ip;
 

@@ -58,7 +58,7 @@ static int copy_versions(struct maker *maker, json_object *from, json_object *to
 	json_object *list, *copied = make_list(maker);
 	int ret = field_list(from, "wireVersions", VERSIONS, &list, err);
 
-	for (size_t i = 0; ret == 0 && i < list_length(list); i++) {
+	for (size_t i = 0; ret == 0 && i < mk_json_length(list); i++) {
 		json_object *item = json_object_array_get_idx(list, i);
 
 		if (!json_object_is_type(item, json_type_int) || json_object_get_int64(item) < 1 ||
@@ -112,7 +112,7 @@ static int copy_texts(struct maker *maker, json_object *from, json_object *to, c
 	json_object *list, *copied = make_list(maker);
 	int ret = field_list(from, key, max, &list, err);
 
-	for (size_t i = 0; ret == 0 && i < list_length(list); i++) {
+	for (size_t i = 0; ret == 0 && i < mk_json_length(list); i++) {
 		json_object *item = json_object_array_get_idx(list, i);
 
 		if (!json_object_is_type(item, json_type_string) ||

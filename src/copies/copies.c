@@ -347,8 +347,7 @@ static char *text_of(const struct peer *peer, enum mk_published_kind kind, const
 	mk_json_add_text(tree, "kind", mk_published_kind_name(kind));
 	json_object_object_add(tree, "metadata", make_metadata(peer, name, published, relayed_by));
 	json_object_object_add(tree, "spec", json_object_get(published->spec));
-	text = json_object_to_json_string_ext(tree, JSON_C_TO_STRING_PLAIN |
-							    JSON_C_TO_STRING_NOSLASHESCAPE);
+	text = mk_json_line(tree);
 	return text ? strdup(text) : NULL;
 }
 

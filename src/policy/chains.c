@@ -6,8 +6,6 @@
 
 #include "policy/compiler.h"
 
-#define CHAIN_KEY_CHARS (2 * MK_OBJECT_NAME_SIZE + 1)
-
 /* ---- which pods ------------------------------------------------------------------------------ */
 
 /* May @chain take pods of @space? Its own namespace needs no consent. */

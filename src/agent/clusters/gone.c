@@ -241,14 +241,10 @@ void gone_release(struct mk_clusters_gone *gone)
 /* @former: peers of the last run. */
 static bool was_usable(json_object *former, const char *peer)
 {
-	size_t count =
-		json_object_is_type(former, json_type_array) ? json_object_array_length(former) : 0;
-
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < mk_json_length(former); i++) {
 		json_object *of = json_object_array_get_idx(former, i);
 
-		if (strcmp(mk_json_text(of, "name"), peer) == 0 &&
-		    json_object_get_boolean(mk_json_member(of, "usable")))
+		if (strcmp(mk_json_text(of, "name"), peer) == 0 && mk_json_flag(of, "usable"))
 			return true;
 	}
 	return false;

@@ -227,17 +227,9 @@ static json_object *all_json(const struct clusters_result *result, const struct 
 int clusters_write(const struct clusters_result *result, const struct mk_config *config,
 		   struct mk_error *err)
 {
-	const int form = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE;
 	json_object *json = all_json(result, config);
-	const char *text = json_object_to_json_string_ext(json, form);
-	struct mk_state_file file;
-	int ret = text ? mk_state_file_begin(&file, config->state_dir, MK_CLUSTER_NAMES_FILE, err)
-		       : mk_error_errno(err, ENOMEM, "cannot write '" MK_CLUSTER_NAMES_FILE "'");
+	int ret = mk_state_tree_write(config->state_dir, MK_CLUSTER_NAMES_FILE, json, err);
 
-	if (ret == 0) {
-		fprintf(file.out, "%s\n", text);
-		ret = mk_state_file_write(&file, err);
-	}
 	json_object_put(json);
 	return ret;
 }

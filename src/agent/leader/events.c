@@ -42,25 +42,12 @@ static void remember(struct leader_term *term, const char *key, const char *reas
 	free(copy);
 }
 
-static json_object *conditions_of(json_object *tree)
-{
-	json_object *list = mk_json_member(mk_json_member(tree, "status"), "conditions");
-
-	return json_object_is_type(list, json_type_array) ? list : NULL;
-}
-
 /* The reason of condition @type that the server has; NULL: none. */
 static const char *reason_there(json_object *tree, const char *type)
 {
-	json_object *list = conditions_of(tree);
+	json_object *condition = mk_json_condition(mk_json_member(tree, "status"), type);
 
-	for (size_t i = 0; list && i < json_object_array_length(list); i++) {
-		json_object *item = json_object_array_get_idx(list, i);
-
-		if (strcmp(mk_json_text(item, "type"), type) == 0)
-			return mk_json_text(item, "reason");
-	}
-	return NULL;
+	return condition ? mk_json_text(condition, "reason") : NULL;
 }
 
 static void say(struct mk_leader *leader, const struct mk_lead_object *peer, json_object *condition)
@@ -87,9 +74,9 @@ static void say(struct mk_leader *leader, const struct mk_lead_object *peer, jso
 void leader_say_conditions(struct mk_leader *leader, const struct mk_lead_object *peer,
 			   json_object *status)
 {
-	json_object *list = conditions_of(status);
+	json_object *list = mk_json_member(mk_json_member(status, "status"), "conditions");
 
-	for (size_t i = 0; list && i < json_object_array_length(list); i++)
+	for (size_t i = 0; i < mk_json_length(list); i++)
 		say(leader, peer, json_object_array_get_idx(list, i));
 }
 

@@ -38,10 +38,8 @@ static const char *text_or_null(json_object *of, const char *key)
 static json_object *owner_of(json_object *metadata)
 {
 	json_object *owners = mk_json_member(metadata, "ownerReferences");
-	size_t count =
-		json_object_is_type(owners, json_type_array) ? json_object_array_length(owners) : 0;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < mk_json_length(owners); i++) {
 		json_object *owner = json_object_array_get_idx(owners, i);
 
 		if (strcmp(mk_json_text(owner, "kind"), "ClusterPeer") == 0)

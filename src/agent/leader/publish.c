@@ -278,22 +278,15 @@ static void forget_externals(struct mk_leader *leader, const char *key)
 
 static void claim(struct mk_leader *leader, json_object *endpoint)
 {
-	json_object *addresses = mk_json_member(endpoint, "addresses");
+	json_object *address = mk_json_at(mk_json_member(endpoint, "addresses"), 0);
 	const char *target = json_object_get_string(mk_json_member(endpoint, "target"));
 	struct mk_ip ip, of;
 
-	if (!target || !json_object_is_type(addresses, json_type_array) ||
-	    json_object_array_length(addresses) == 0 || mk_ip_parse(target, &of) < 0 ||
-	    mk_ip_parse(json_object_get_string(json_object_array_get_idx(addresses, 0)) ?: "",
-			&ip) < 0)
+	if (!target || !address || mk_ip_parse(target, &of) < 0 ||
+	    mk_ip_parse(json_object_get_string(address), &ip) < 0)
 		return;
 	if (mk_externals_claim(leader->term->externals, &of, &ip, now_s()) < 0)
 		mk_log_error("leader: external address %s: out of memory", target);
-}
-
-static size_t length_of(json_object *list)
-{
-	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
 }
 
 /* Later ones are what this leader has written itself. */
@@ -303,11 +296,11 @@ void leader_externals_seen(struct mk_leader *leader, json_object *tree)
 
 	if (mk_lead_has_listed(leader->lead, MK_LEAD_OWN_SERVICES))
 		return;
-	for (size_t i = 0; i < length_of(slices); i++) {
+	for (size_t i = 0; i < mk_json_length(slices); i++) {
 		json_object *endpoints =
 			mk_json_member(json_object_array_get_idx(slices, i), "endpoints");
 
-		for (size_t j = 0; j < length_of(endpoints); j++)
+		for (size_t j = 0; j < mk_json_length(endpoints); j++)
 			claim(leader, json_object_array_get_idx(endpoints, j));
 	}
 }

@@ -118,15 +118,12 @@ void mk_node_policies_use_chains(struct mk_node_policies *policies, mk_chain_num
 /* Until the former agent's sets are out of use, classes have all keys that it used. */
 static int keep_keys(struct mk_node_policies *policies, json_object *former, struct mk_error *err)
 {
-	json_object *keys = NULL;
-	cleanup_free const char **list = NULL;
-	size_t count;
+	json_object *keys = mk_json_member(former, "keys");
+	size_t count = mk_json_length(keys);
+	cleanup_free const char **list = calloc(count + 1, sizeof(*list));
 
-	if (!json_object_object_get_ex(former, "keys", &keys) ||
-	    !json_object_is_type(keys, json_type_array))
+	if (!json_object_is_type(keys, json_type_array))
 		return 0;
-	count = json_object_array_length(keys);
-	list = calloc(count + 1, sizeof(*list));
 	for (size_t i = 0; list && i < count; i++)
 		list[i] = json_object_get_string(json_object_array_get_idx(keys, i)) ?: "";
 	return list ? mk_policies_keep_keys(policies->compiler, list, count, err)

@@ -156,17 +156,9 @@ static json_object *all_json(const struct mk_sfc *sfc, const struct mk_model *mo
 int objects_write(const struct sfc_objects *objects, const struct mk_model *model,
 		  const struct mk_sfc *sfc, const char *state_dir, struct mk_error *err)
 {
-	const int form = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE;
 	json_object *json = all_json(sfc, model, objects);
-	const char *text = json_object_to_json_string_ext(json, form);
-	struct mk_state_file file;
-	int ret = text ? mk_state_file_begin(&file, state_dir, MK_CHAIN_NAMES_FILE, err)
-		       : mk_error_errno(err, ENOMEM, "cannot write file '" MK_CHAIN_NAMES_FILE "'");
+	int ret = mk_state_tree_write(state_dir, MK_CHAIN_NAMES_FILE, json, err);
 
-	if (ret == 0) {
-		fprintf(file.out, "%s\n", text);
-		ret = mk_state_file_write(&file, err);
-	}
 	json_object_put(json);
 	return ret;
 }

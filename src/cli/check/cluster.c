@@ -47,16 +47,11 @@ static void see_object(const struct reading *reading, json_object *tree)
 
 static void see_document(const struct reading *reading, json_object *tree)
 {
-	json_object *items = NULL;
+	json_object *items = mk_json_member(tree, "items");
 
-	if (!json_object_is_type(tree, json_type_object))
-		return;
-	if (!json_object_object_get_ex(tree, "items", &items) ||
-	    !json_object_is_type(items, json_type_array)) {
+	if (!json_object_is_type(items, json_type_array))
 		see_object(reading, tree);
-		return;
-	}
-	for (size_t i = 0; i < json_object_array_length(items); i++)
+	for (size_t i = 0; i < mk_json_length(items); i++)
 		see_object(reading, json_object_array_get_idx(items, i));
 }
 

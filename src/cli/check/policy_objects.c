@@ -62,17 +62,11 @@ static void add_port(struct pod_ports *ports, json_object *port)
 
 static void add_containers(struct pod_ports *ports, json_object *containers)
 {
-	size_t count = json_object_is_type(containers, json_type_array)
-			       ? json_object_array_length(containers)
-			       : 0;
-
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < mk_json_length(containers); i++) {
 		json_object *list =
 			mk_json_member(json_object_array_get_idx(containers, i), "ports");
 
-		for (size_t j = 0; json_object_is_type(list, json_type_array) &&
-				   j < json_object_array_length(list);
-		     j++)
+		for (size_t j = 0; j < mk_json_length(list); j++)
 			add_port(ports, json_object_array_get_idx(list, j));
 	}
 }

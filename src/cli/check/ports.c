@@ -57,7 +57,7 @@ static json_object *replica_named(const struct mk_cli_chains *chains, const char
 	json_object *replica;
 
 	for (size_t i = 0; (replica = mk_chain_names_at(chains, "replicas", i)); i++)
-		if (strcmp(mk_chain_names_text(replica, "name"), pod) == 0)
+		if (strcmp(mk_json_text(replica, "name"), pod) == 0)
 			return replica;
 	return NULL;
 }
@@ -90,20 +90,14 @@ static int see_link(void *ctx, const struct mk_link *link)
 	return 0;
 }
 
-static bool is_true(json_object *entry, const char *key)
-{
-	return json_object_get_boolean(json_object_object_get(entry, key));
-}
-
 static void check_problems(struct mk_checking *checking, const struct mk_cli_chains *chains)
 {
 	json_object *chain;
 
 	for (size_t i = 0; (chain = mk_chain_names_at(chains, "chains", i)); i++)
-		if (*mk_chain_names_text(chain, "problem"))
-			check_note(checking, "chains", mk_chain_names_text(chain, "remedy"),
-				   "%s: %s", mk_chain_names_text(chain, "name"),
-				   mk_chain_names_text(chain, "problem"));
+		if (*mk_json_text(chain, "problem"))
+			check_note(checking, "chains", mk_json_text(chain, "remedy"), "%s: %s",
+				   mk_json_text(chain, "name"), mk_json_text(chain, "problem"));
 }
 
 /* Each node names its own pods. */
@@ -112,11 +106,11 @@ static void check_weights(struct mk_checking *checking, const struct mk_cli_chai
 	json_object *replica;
 
 	for (size_t i = 0; (replica = mk_chain_names_at(chains, "replicas", i)); i++)
-		if (is_true(replica, "isHere") && is_true(replica, "weightIsWrong"))
+		if (mk_json_flag(replica, "isHere") && mk_json_flag(replica, "weightIsWrong"))
 			check_note(checking, "ports", "set it to a number from 0 to 100",
 				   "%s has the default weight: its annotation "
 				   "networking.monokube.io/weight is none",
-				   mk_chain_names_text(replica, "name"));
+				   mk_json_text(replica, "name"));
 }
 
 static void check_modes(struct mk_checking *checking, const struct mk_cli_chains *chains)
@@ -125,14 +119,14 @@ static void check_modes(struct mk_checking *checking, const struct mk_cli_chains
 	json_object *replica;
 
 	for (size_t i = 0; (replica = mk_chain_names_at(chains, "replicas", i)); i++) {
-		const char *state = mk_chain_names_text(replica, "state");
+		const char *state = mk_json_text(replica, "state");
 
-		if (is_true(replica, "isHere") && strncmp(state, wrong, sizeof(wrong) - 1) == 0)
+		if (mk_json_flag(replica, "isHere") &&
+		    strncmp(state, wrong, sizeof(wrong) - 1) == 0)
 			check_note(
 				checking, "ports",
 				"annotate it networking.monokube.io/function-ports: MODE; a function with tap: true needs mode Tap, an end of a chain End, another function another one",
-				"%s serves no chain: %s", mk_chain_names_text(replica, "name"),
-				state);
+				"%s serves no chain: %s", mk_json_text(replica, "name"), state);
 	}
 }
 
@@ -141,12 +135,12 @@ static void check_missing(struct mk_checking *checking, const struct mk_cli_chai
 	json_object *replica;
 
 	for (size_t i = 0; (replica = mk_chain_names_at(chains, "replicas", i)); i++)
-		if (strcmp(mk_chain_names_text(replica, "state"), "no ports") == 0)
+		if (strcmp(mk_json_text(replica, "state"), "no ports") == 0)
 			check_note(
 				checking, "ports",
 				"annotate it networking.monokube.io/function-ports: MODE, which needs containerd 1.5 or CRI-O 1.29; behind Multus, definitions (manifests/CHAINS.md)",
 				"%s has the label " LABEL ", but no ports: it serves no chain",
-				mk_chain_names_text(replica, "name"));
+				mk_json_text(replica, "name"));
 }
 
 /* ---- the check ------------------------------------------------------------------------------- */

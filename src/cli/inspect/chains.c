@@ -24,11 +24,7 @@ struct all {
 
 static unsigned int number_of(json_object *entry, const char *key)
 {
-	json_object *value = NULL;
-
-	return json_object_object_get_ex(entry, key, &value)
-		       ? (unsigned int)json_object_get_int(value)
-		       : 0;
+	return (unsigned int)mk_json_number(entry, key);
 }
 
 /* Is chain @name the one that @word names, "namespace/name" or "name"? NULL: all are. */
@@ -78,15 +74,10 @@ static void put_side(json_object *object, const struct mk_sfc_replica *entry,
 	mk_put_number(object, keys[side][4], sum->received_bytes[side]);
 }
 
-static bool is_true(json_object *entry, const char *key)
-{
-	return json_object_get_boolean(json_object_object_get(entry, key));
-}
-
 /* What the agent knew last. The tables know more if a replica was removed without an agent. */
 static const char *state_of(json_object *names, const struct mk_sfc_replica *entry, bool usable)
 {
-	const char *state = mk_chain_names_text(names, "state");
+	const char *state = mk_json_text(names, "state");
 
 	if (usable || !number_of(names, "number"))
 		return state;
@@ -100,7 +91,7 @@ static unsigned int weight_of(json_object *names, json_object *function)
 {
 	unsigned int weight = number_of(names, "weight");
 
-	return is_true(names, "isHere") ? weight * number_of(function, "localWeight") : weight;
+	return mk_json_flag(names, "isHere") ? weight * number_of(function, "localWeight") : weight;
 }
 
 static void put_replica(json_object *object, const struct all *all, json_object *function,
@@ -115,8 +106,8 @@ static void put_replica(json_object *object, const struct all *all, json_object 
 		usable &= mk_replica_is_usable(&all->of[i], number, &entry);
 		add_counters(&all->of[i], number, &sum);
 	}
-	mk_put_text(object, "replica", mk_chain_names_text(names, "name"));
-	mk_put_text(object, "node", mk_chain_names_text(names, "node"));
+	mk_put_text(object, "replica", mk_json_text(names, "name"));
+	mk_put_text(object, "node", mk_json_text(names, "node"));
 	mk_put_number(object, "weight", weight_of(names, function));
 	mk_put_text(object, "state", state_of(names, &entry, usable));
 	if (!number)
@@ -151,38 +142,36 @@ static bool serves(const struct all *all, unsigned int function)
 /* Taps and ends are never left out, so the column says what they are. */
 static const char *kind_of(json_object *function)
 {
-	const char *end = mk_chain_names_text(function, "end");
+	const char *end = mk_json_text(function, "end");
 
-	if (is_true(function, "tap"))
+	if (mk_json_flag(function, "tap"))
 		return "Tap";
 	if (*end)
 		return strcmp(end, "inside") == 0 ? "Inside end" : "Outside end";
-	return mk_chain_names_text(function, "whenUnavailable");
+	return mk_json_text(function, "whenUnavailable");
 }
 
 static json_object *row_of(json_object *chain, json_object *function)
 {
 	json_object *object = json_object_new_object();
 
-	mk_put_text(object, "chain", mk_chain_names_text(chain, "name"));
-	mk_put_text(object, "function", mk_chain_names_text(function, "name"));
+	mk_put_text(object, "chain", mk_json_text(chain, "name"));
+	mk_put_text(object, "function", mk_json_text(function, "name"));
 	mk_put_text(object, "whenUnavailable", kind_of(function));
 	return object;
 }
 
 static bool is_replica_of(json_object *names, json_object *chain, json_object *function)
 {
-	const char *replica = mk_chain_names_text(names, "name"),
-		   *of = mk_chain_names_text(chain, "name");
+	const char *replica = mk_json_text(names, "name"), *of = mk_json_text(chain, "name");
 	size_t length = strcspn(of, "/") + 1; /* the namespace and its slash */
 	json_object *tap = NULL; /* the replica serves a tap, or another function; NULL: none */
 
 	if (json_object_object_get_ex(names, "tap", &tap) &&
-	    json_object_get_boolean(tap) != is_true(function, "tap"))
+	    json_object_get_boolean(tap) != mk_json_flag(function, "tap"))
 		return false;
 	return strncmp(replica, of, length) == 0 &&
-	       strcmp(mk_chain_names_text(names, "function"),
-		      mk_chain_names_text(function, "name")) == 0;
+	       strcmp(mk_json_text(names, "function"), mk_json_text(function, "name")) == 0;
 }
 
 /* Find the next replica of the function, from *@at on. NULL: there is none. */
@@ -201,10 +190,10 @@ static json_object *next_replica(const struct all *all, json_object *chain, json
  * here. */
 static bool is_idle(const struct all *all, json_object *chain, json_object *functions)
 {
-	json_object *first = json_object_array_get_idx(functions, 0);
+	json_object *first = mk_json_at(functions, 0);
 	size_t at = 0;
 
-	return first && *mk_chain_names_text(first, "end") && !next_replica(all, chain, first, &at);
+	return first && *mk_json_text(first, "end") && !next_replica(all, chain, first, &at);
 }
 
 /* Add a row per replica, or one that says that there is none. Returns EXIT_BLOCKED if the chain's
@@ -213,7 +202,7 @@ static int add_function(json_object *rows, const struct all *all, json_object *c
 			json_object *function, bool idle)
 {
 	const unsigned int id = number_of(function, "id");
-	const bool blocks = strcmp(mk_chain_names_text(function, "whenUnavailable"), "Skip") != 0;
+	const bool blocks = strcmp(mk_json_text(function, "whenUnavailable"), "Skip") != 0;
 	json_object *names, *object;
 	size_t at = 0;
 	bool any = false;
@@ -237,16 +226,12 @@ static int add_function(json_object *rows, const struct all *all, json_object *c
 
 static int add_chain(json_object *rows, const struct all *all, json_object *chain)
 {
-	json_object *functions = NULL;
+	json_object *functions = mk_json_member(chain, "functions");
+	bool idle = is_idle(all, chain, functions);
 	int status = 0;
-	bool idle;
 
-	if (!json_object_object_get_ex(chain, "functions", &functions))
-		return 0;
-	idle = is_idle(all, chain, functions);
-	for (size_t i = 0; i < json_object_array_length(functions); i++)
-		status |= add_function(rows, all, chain, json_object_array_get_idx(functions, i),
-				       idle);
+	for (size_t i = 0; i < mk_json_length(functions); i++)
+		status |= add_function(rows, all, chain, mk_json_at(functions, i), idle);
 	return status;
 }
 
@@ -314,16 +299,15 @@ static unsigned int count_flows(const struct mk_view *view, unsigned int id)
 
 static void add_flows(json_object *ends, const struct all *all, json_object *chain)
 {
-	json_object *functions = json_object_object_get(chain, "functions"),
-		    *first = functions ? json_object_array_get_idx(functions, 0) : NULL, *object;
+	json_object *first = mk_json_at(mk_json_member(chain, "functions"), 0), *object;
 	unsigned int flows = 0;
 
-	if (!first || !*mk_chain_names_text(first, "end"))
+	if (!first || !*mk_json_text(first, "end"))
 		return;
 	for (size_t i = 0; i < all->count; i++)
 		flows += count_flows(all->of[i].view, number_of(chain, "id"));
 	object = json_object_new_object();
-	mk_put_text(object, "chain", mk_chain_names_text(chain, "name"));
+	mk_put_text(object, "chain", mk_json_text(chain, "name"));
 	mk_put_number(object, "flows", flows);
 	json_object_array_add(ends, object);
 }
@@ -335,12 +319,12 @@ static void add_problem(json_object *problems, json_object *chain)
 {
 	json_object *object;
 
-	if (!*mk_chain_names_text(chain, "problem"))
+	if (!*mk_json_text(chain, "problem"))
 		return;
 	object = json_object_new_object();
-	mk_put_text(object, "chain", mk_chain_names_text(chain, "name"));
-	mk_put_text(object, "problem", mk_chain_names_text(chain, "problem"));
-	mk_put_text(object, "remedy", mk_chain_names_text(chain, "remedy"));
+	mk_put_text(object, "chain", mk_json_text(chain, "name"));
+	mk_put_text(object, "problem", mk_json_text(chain, "problem"));
+	mk_put_text(object, "remedy", mk_json_text(chain, "remedy"));
 	json_object_array_add(problems, object);
 }
 
@@ -355,7 +339,7 @@ static int add_chains(json_object *result, const struct all *all, const char *wo
 	int status = 0;
 
 	for (size_t i = 0; (chain = mk_chain_names_at(&all->of[0], "chains", i)); i++)
-		if (names_chain(mk_chain_names_text(chain, "name"), word)) {
+		if (names_chain(mk_json_text(chain, "name"), word)) {
 			status |= add_chain(rows, all, chain);
 			add_problem(problems, chain);
 			add_flows(ends, all, chain);

@@ -4,9 +4,8 @@
 #ifndef MK_CLI_INSPECT_CHAINS_H
 #define MK_CLI_INSPECT_CHAINS_H
 
-#include <json-c/json.h>
-
 #include "monokube/sfc.h"
+#include "base/json.h"
 #include "cli/inspect/view.h"
 
 struct mk_cli_chains {
@@ -22,8 +21,6 @@ void mk_cli_chains_close(struct mk_cli_chains *chains);
 
 /* Return the entry of the names' list @list ("chains", "replicas") at @index; NULL: the end. */
 json_object *mk_chain_names_at(const struct mk_cli_chains *chains, const char *list, size_t index);
-/* Return its member @key; "": it has none. */
-const char *mk_chain_names_text(json_object *entry, const char *key);
 
 /* Bytes of the name of a chain or replica, "namespace/name". */
 #define MK_CHAIN_NAME_BYTES 320

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/state_file.h"
 #include "base/time.h"
 #include "cli/inspect/chains.h"
@@ -13,47 +12,9 @@
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static json_object *member(json_object *of, const char *key, enum json_type type)
-{
-	json_object *value = NULL;
-
-	if (!json_object_is_type(of, json_type_object) ||
-	    !json_object_object_get_ex(of, key, &value) || !json_object_is_type(value, type))
-		return NULL;
-	return value;
-}
-
-static int read_names(struct mk_cli_chains *chains, struct mk_error *err)
-{
-	cleanup_free char *text = NULL;
-	json_object *version;
-	int ret = mk_state_file_read(chains->view->state_dir, MK_CHAIN_NAMES_FILE, &text, err);
-
-	if (ret <= 0)
-		return ret;
-	chains->names = json_tokener_parse(text);
-	version = member(chains->names, "version", json_type_int);
-	if (!version || json_object_get_int(version) != NAMES_VERSION)
-		return mk_error_set(
-			err, EPROTO,
-			"file '%s' in '%s' is not of version %d: use the binary of the agent that wrote it",
-			MK_CHAIN_NAMES_FILE, chains->view->state_dir, NAMES_VERSION);
-	return 0;
-}
-
 json_object *mk_chain_names_at(const struct mk_cli_chains *chains, const char *list, size_t index)
 {
-	json_object *of = member(chains->names, list, json_type_array);
-
-	return of && index < json_object_array_length(of) ? json_object_array_get_idx(of, index)
-							  : NULL;
-}
-
-const char *mk_chain_names_text(json_object *entry, const char *key)
-{
-	json_object *value = member(entry, key, json_type_string);
-
-	return value ? json_object_get_string(value) : "";
+	return mk_json_at(mk_json_member(chains->names, list), index);
 }
 
 /* Find the entry of @list whose @key is @number. NULL: there is none. */
@@ -62,44 +23,40 @@ static json_object *entry_of(const struct mk_cli_chains *chains, const char *lis
 {
 	json_object *entry;
 
-	for (size_t i = 0; (entry = mk_chain_names_at(chains, list, i)); i++) {
-		json_object *value = member(entry, key, json_type_int);
-
-		if (value && json_object_get_int64(value) == (int64_t)number)
+	for (size_t i = 0; (entry = mk_chain_names_at(chains, list, i)); i++)
+		if (mk_json_number(entry, key) == (int64_t)number)
 			return entry;
-	}
 	return NULL;
+}
+
+/* Put the name of entry @key @number of @list into @buf, or "@what 7". */
+static const char *name_of(const struct mk_cli_chains *chains, const char *list, const char *key,
+			   const char *what, unsigned int number, char buf[MK_CHAIN_NAME_BYTES])
+{
+	const char *name = mk_json_text(entry_of(chains, list, key, number), "name");
+
+	if (*name)
+		snprintf(buf, MK_CHAIN_NAME_BYTES, "%s", name);
+	else
+		snprintf(buf, MK_CHAIN_NAME_BYTES, "%s %u", what, number);
+	return buf;
 }
 
 const char *mk_chain_name(const struct mk_cli_chains *chains, unsigned int number,
 			  char buf[MK_CHAIN_NAME_BYTES])
 {
-	const char *name = mk_chain_names_text(entry_of(chains, "chains", "id", number), "name");
-
-	if (*name)
-		snprintf(buf, MK_CHAIN_NAME_BYTES, "%s", name);
-	else
-		snprintf(buf, MK_CHAIN_NAME_BYTES, "chain %u", number);
-	return buf;
+	return name_of(chains, "chains", "id", "chain", number, buf);
 }
 
 const char *mk_replica_name(const struct mk_cli_chains *chains, unsigned int number,
 			    char buf[MK_CHAIN_NAME_BYTES])
 {
-	const char *name =
-		mk_chain_names_text(entry_of(chains, "replicas", "number", number), "name");
-
-	if (*name)
-		snprintf(buf, MK_CHAIN_NAME_BYTES, "%s", name);
-	else
-		snprintf(buf, MK_CHAIN_NAME_BYTES, "replica %u", number);
-	return buf;
+	return name_of(chains, "replicas", "number", "replica", number, buf);
 }
 
 const char *mk_replica_node(const struct mk_cli_chains *chains, unsigned int number)
 {
-	const char *node =
-		mk_chain_names_text(entry_of(chains, "replicas", "number", number), "node");
+	const char *node = mk_json_text(entry_of(chains, "replicas", "number", number), "node");
 
 	return *node ? node : "?";
 }
@@ -123,7 +80,9 @@ int mk_cli_chains_open(struct mk_cli_chains *chains, const struct mk_view *view,
 	if (ret == 0)
 		ret = mk_table_open(&chains->counters, view->dir, "sfc_counters", sizeof(__u32),
 				    sizeof(struct mk_sfc_counters), err);
-	return ret ?: read_names(chains, err);
+	return ret
+		       ?: mk_state_tree_read(view->state_dir, MK_CHAIN_NAMES_FILE, NAMES_VERSION,
+					     &chains->names, err);
 }
 
 void mk_cli_chains_close(struct mk_cli_chains *chains)

@@ -37,14 +37,12 @@ static void add_counters(const struct mk_cli_peers *peers, __u32 number,
 
 static const char *text_of(json_object *entry, const char *key)
 {
-	json_object *value = NULL;
-
-	return json_object_object_get_ex(entry, key, &value) ? json_object_get_string(value) : NULL;
+	return json_object_get_string(mk_json_member(entry, key));
 }
 
 static uint64_t number_of(json_object *entry, const char *key)
 {
-	return (uint64_t)json_object_get_int64(json_object_object_get(entry, key));
+	return (uint64_t)mk_json_number(entry, key);
 }
 
 /* A row without a view has a mask of all ones: its nodes are known, and no address is its own. */
@@ -119,9 +117,8 @@ static void put_probes(json_object *object, json_object *entry)
 static void put_state(json_object *object, json_object *entry, bool is_usable)
 {
 	json_object *reasons = json_object_object_get(entry, "reasons");
-	size_t count = reasons ? json_object_array_length(reasons) : 0;
 
-	if (count)
+	if (mk_json_length(reasons))
 		json_object_object_add(object, "state", json_object_get(reasons));
 	else
 		mk_put_text(object, "state", is_usable ? "ok" : "no reason is known");
@@ -146,7 +143,7 @@ static void put_path(json_object *object, json_object *entry, const char *border
 static json_object *peer_json(const struct all *all, json_object *entry)
 {
 	__u32 number = (__u32)number_of(entry, "number");
-	bool is_usable = json_object_get_boolean(json_object_object_get(entry, "usable"));
+	bool is_usable = mk_json_flag(entry, "usable");
 	json_object *object = json_object_new_object();
 
 	mk_put_text(object, "name", text_of(entry, "name"));
@@ -176,7 +173,7 @@ static int add_peers(json_object *list, const struct all *all, const char *word,
 			continue;
 		found = true;
 		json_object_array_add(list, peer_json(all, entry));
-		if (!json_object_get_boolean(json_object_object_get(entry, "usable")))
+		if (!mk_json_flag(entry, "usable"))
 			status = EXIT_UNUSABLE;
 	}
 	if (!found)

@@ -9,33 +9,10 @@
 #include "cli/inspect/view_internal.h"
 #include "clusters/clusters.h"
 
-static bool is_of_version(json_object *names)
-{
-	json_object *version = NULL;
-
-	return json_object_is_type(names, json_type_object) &&
-	       json_object_object_get_ex(names, "version", &version) &&
-	       json_object_get_int(version) == MK_CLUSTER_NAMES_VERSION;
-}
-
 int peer_names_read(const char *state_dir, json_object **names, struct mk_error *err)
 {
-	cleanup_free char *text = NULL;
-	int ret;
-
-	*names = NULL;
-	ret = mk_state_file_read(state_dir, MK_CLUSTER_NAMES_FILE, &text, err);
-	if (ret <= 0)
-		return ret;
-	*names = json_tokener_parse(text);
-	if (is_of_version(*names))
-		return 0;
-	json_object_put(*names);
-	*names = NULL;
-	return mk_error_set(
-		err, EPROTO,
-		"file '%s' in '%s' is not of version %d: use the binary of the agent that wrote it",
-		MK_CLUSTER_NAMES_FILE, state_dir, MK_CLUSTER_NAMES_VERSION);
+	return mk_state_tree_read(state_dir, MK_CLUSTER_NAMES_FILE, MK_CLUSTER_NAMES_VERSION, names,
+				  err);
 }
 
 int mk_cli_peers_open(struct mk_cli_peers *peers, const struct mk_view *view, struct mk_error *err)
@@ -64,12 +41,7 @@ void mk_cli_peers_close(struct mk_cli_peers *peers)
 
 json_object *mk_peer_at(const struct mk_view *view, size_t index)
 {
-	json_object *list = NULL;
-
-	if (!view->peer_names || !json_object_object_get_ex(view->peer_names, "peers", &list) ||
-	    !json_object_is_type(list, json_type_array) || index >= json_object_array_length(list))
-		return NULL;
-	return json_object_array_get_idx(list, index);
+	return mk_json_at(mk_json_member(view->peer_names, "peers"), index);
 }
 
 const char *mk_peer_name(const struct mk_view *view, unsigned int number,
@@ -80,10 +52,8 @@ const char *mk_peer_name(const struct mk_view *view, unsigned int number,
 	number &= MK_CLUSTER_NUMBER_MAX; /* of its external addresses, too */
 	snprintf(buf, MK_PEER_NAME_BYTES, "cluster %u", number);
 	for (size_t i = 0; (entry = mk_peer_at(view, i)); i++)
-		if (json_object_get_int64(json_object_object_get(entry, "number")) ==
-		    (int64_t)number)
-			snprintf(buf, MK_PEER_NAME_BYTES, "%s",
-				 json_object_get_string(json_object_object_get(entry, "name")));
+		if (mk_json_number(entry, "number") == (int64_t)number)
+			snprintf(buf, MK_PEER_NAME_BYTES, "%s", mk_json_text(entry, "name"));
 	return buf;
 }
 

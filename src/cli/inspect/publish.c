@@ -58,15 +58,12 @@ static struct published_node *node_named(struct publishing *publishing, const ch
 /* If there are border nodes, other clusters know no others. */
 static bool is_border(const struct publishing *publishing, const char *name)
 {
-	json_object *borders = NULL;
+	json_object *borders = mk_json_member(publishing->names, "borders");
 
-	if (!json_object_object_get_ex(publishing->names, "borders", &borders))
-		return true;
-	for (size_t i = 0; i < json_object_array_length(borders); i++)
-		if (strcmp(json_object_get_string(json_object_array_get_idx(borders, i)), name) ==
-		    0)
+	for (size_t i = 0; i < mk_json_length(borders); i++)
+		if (strcmp(json_object_get_string(mk_json_at(borders, i)), name) == 0)
 			return true;
-	return false;
+	return !borders;
 }
 
 static int add_node(struct publishing *publishing, const char *name, const char *wireguard,

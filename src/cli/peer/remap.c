@@ -57,18 +57,10 @@ static bool has_word(const char *text, const char *view)
 /* Only the view that a condition Ranges=False names is left, or else both. */
 static bool is_wrong(const struct remapping *of, const char *view)
 {
-	json_object *list = mk_json_member(mk_json_member(of->peer, "status"), "conditions");
-	size_t count =
-		json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+	json_object *ranges = mk_json_condition(mk_json_member(of->peer, "status"), "Ranges");
 
-	for (size_t i = 0; i < count; i++) {
-		json_object *at = json_object_array_get_idx(list, i);
-
-		if (strcmp(mk_json_text(at, "type"), "Ranges") == 0 &&
-		    strcmp(mk_json_text(at, "reason"), "Conflict") == 0)
-			return has_word(mk_json_text(at, "message"), view);
-	}
-	return true;
+	return strcmp(mk_json_text(ranges, "reason"), "Conflict") != 0 ||
+	       has_word(mk_json_text(ranges, "message"), view);
 }
 
 /* Collect the views of the pool that the peer has, "a,b"; it is empty if there are none. */

@@ -202,10 +202,7 @@ int remote_apply(struct remote *remote, json_object *tree, json_object *live, st
 {
 	const struct remote_place place = remote_place_of(tree);
 	struct asking asking = { .remote = remote };
-	int ret = ask(&asking, "PATCH", &place, APPLY,
-		      json_object_to_json_string_ext(tree, JSON_C_TO_STRING_PLAIN |
-								   JSON_C_TO_STRING_NOSLASHESCAPE),
-		      err);
+	int ret = ask(&asking, "PATCH", &place, APPLY, mk_json_line(tree), err);
 
 	if (ret == 0 && !mk_answer_is_good(&asking.answer))
 		ret = fail(remote, "write", &place, &asking.answer, err);
@@ -221,10 +218,7 @@ int remote_merge(struct remote *remote, const struct remote_place *place, json_o
 		 struct mk_error *err)
 {
 	struct asking asking = { .remote = remote };
-	int ret = ask(&asking, "PATCH", place, MERGE,
-		      json_object_to_json_string_ext(tree, JSON_C_TO_STRING_PLAIN |
-								   JSON_C_TO_STRING_NOSLASHESCAPE),
-		      err);
+	int ret = ask(&asking, "PATCH", place, MERGE, mk_json_line(tree), err);
 
 	json_object_put(asking.tree);
 	if (ret < 0 || mk_answer_is_good(&asking.answer))

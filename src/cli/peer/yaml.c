@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "cli/peer/peer.h"
 
 #define INDENT 2
@@ -43,8 +44,7 @@ static void print_text(FILE *out, const char *text)
 /* A list is a line for each entry, below its key. */
 static void print_value(FILE *out, json_object *value, int indent)
 {
-	size_t count =
-		json_object_is_type(value, json_type_array) ? json_object_array_length(value) : 0;
+	size_t count = mk_json_length(value);
 
 	if (json_object_is_type(value, json_type_object) && json_object_object_length(value)) {
 		fputc('\n', out);

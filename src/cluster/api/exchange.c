@@ -47,15 +47,11 @@ static void put_line(struct mk_answer *answer, const char *text)
 
 static void describe(const struct mk_http_result *result, struct mk_answer *answer)
 {
-	json_object *message = NULL;
-
 	if (result->failure < 0) {
 		answer->status = 0;
 		put_line(answer, result->error.text);
 	} else if (result->status < 200 || result->status >= 300) {
-		if (answer->tree && json_object_object_get_ex(answer->tree, "message", &message) &&
-		    message)
-			put_line(answer, json_object_get_string(message));
+		put_line(answer, mk_json_text(answer->tree, "message"));
 		if (!answer->why[0])
 			snprintf(answer->why, sizeof(answer->why), "HTTP status %d",
 				 result->status);

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "cluster/api/api_internal.h"
 #include "cluster/files/encoding.h"
 #include "cluster/files/yaml_json.h"
@@ -92,24 +93,12 @@ static json_object *root_of(const struct config_file *file)
 	return file->documents.count ? file->documents.items[0].tree : NULL;
 }
 
-static json_object *member(json_object *object, const char *key)
-{
-	json_object *value = NULL;
-
-	if (json_object_is_type(object, json_type_object))
-		json_object_object_get_ex(object, key, &value);
-	return value;
-}
-
 /* Return the text of a member; NULL: missing or empty. */
 static const char *text_of(json_object *object, const char *key)
 {
-	json_object *value = member(object, key);
-	const char *text = value ? json_object_get_string(value) : NULL;
+	const char *text = mk_json_text(object, key);
 
-	if (!json_object_is_type(value, json_type_string) || !*text)
-		return NULL;
-	return text;
+	return *text ? text : NULL;
 }
 
 /* Find {name: @name, @key: VALUE} in the list @list, in the first file that has it. */
@@ -117,18 +106,16 @@ static int find(const struct config *config, const char *list, const char *key, 
 		struct entry *entry, struct mk_error *err)
 {
 	for (size_t f = 0; f < config->count; f++) {
-		json_object *items = member(root_of(&config->files[f]), list);
-		size_t count = json_object_is_type(items, json_type_array)
-				       ? json_object_array_length(items)
-				       : 0;
+		json_object *items = mk_json_member(root_of(&config->files[f]), list);
 
-		for (size_t i = 0; i < count; i++) {
+		for (size_t i = 0; i < mk_json_length(items); i++) {
 			json_object *item = json_object_array_get_idx(items, i);
 			const char *has = text_of(item, "name");
 
 			if (!has || strcmp(has, name) != 0)
 				continue;
-			*entry = (struct entry){ member(item, key), &config->files[f], key, name };
+			*entry = (struct entry){ mk_json_member(item, key), &config->files[f], key,
+						 name };
 			return 0;
 		}
 	}
@@ -216,7 +203,7 @@ static int pem_of(const struct entry *entry, const char *key, struct mk_secret *
 static int read_cluster(const struct entry *entry, struct mk_credentials *credentials,
 			struct mk_error *err)
 {
-	json_object *insecure = member(entry->value, "insecure-skip-tls-verify");
+	json_object *insecure = mk_json_member(entry->value, "insecure-skip-tls-verify");
 	int ret;
 
 	if (insecure && !json_object_is_type(insecure, json_type_boolean))
@@ -244,7 +231,7 @@ static int refuse_plugins(const struct entry *entry, struct mk_error *err)
 	static const char *const refused[] = { "exec", "auth-provider" };
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(refused); i++)
-		if (member(entry->value, refused[i]))
+		if (mk_json_member(entry->value, refused[i]))
 			return mk_error_set(
 				err, EOPNOTSUPP,
 				"kubeconfig '%s': user '%s': %s: credential plugins are not supported; use a client certificate, token or tokenFile",

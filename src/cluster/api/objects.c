@@ -277,13 +277,7 @@ static void finish(struct object *object)
 /* Return resourceVersion as a number, 0: none. */
 static uint64_t version_of(json_object *tree)
 {
-	json_object *metadata, *version;
-
-	if (!json_object_is_type(tree, json_type_object) ||
-	    !json_object_object_get_ex(tree, "metadata", &metadata) ||
-	    !json_object_object_get_ex(metadata, "resourceVersion", &version) || !version)
-		return 0;
-	return strtoull(json_object_get_string(version), NULL, 10);
+	return strtoull(mk_json_metadata(tree, "resourceVersion"), NULL, 10);
 }
 
 /* A deletion has succeeded, too, if the object does not exist, or is another one by now. */
@@ -445,8 +439,7 @@ static int set(struct mk_objects *objects, const struct mk_object_place *place, 
 int mk_objects_apply(struct mk_objects *objects, const struct mk_object_place *place,
 		     json_object *tree, struct mk_error *err)
 {
-	const char *text = json_object_to_json_string_ext(
-		tree, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	const char *text = mk_json_line(tree);
 
 	if (!text)
 		return mk_error_errno(err, ENOMEM, "%s %s", place->kind, place->title);

@@ -129,22 +129,9 @@ void mk_report_ready(struct mk_report *report)
 
 static bool condition_is_false(json_object *node)
 {
-	json_object *status, *conditions, *type, *value;
+	json_object *condition = mk_json_condition(mk_json_member(node, "status"), CONDITION);
 
-	if (!json_object_object_get_ex(node, "status", &status) ||
-	    !json_object_object_get_ex(status, "conditions", &conditions) ||
-	    !json_object_is_type(conditions, json_type_array))
-		return false;
-	for (size_t i = 0; i < json_object_array_length(conditions); i++) {
-		json_object *condition = json_object_array_get_idx(conditions, i);
-
-		if (json_object_object_get_ex(condition, "type", &type) &&
-		    json_object_object_get_ex(condition, "status", &value) &&
-		    json_object_get_string(type) && json_object_get_string(value) &&
-		    strcmp(json_object_get_string(type), CONDITION) == 0)
-			return strcmp(json_object_get_string(value), "False") == 0;
-	}
-	return false;
+	return strcmp(mk_json_text(condition, "status"), "False") == 0;
 }
 
 static bool has_wireguard(const struct mk_report *report, json_object *node)

@@ -48,8 +48,7 @@ static bool is_word(const char *text)
 static void tell(struct mk_version *version, const struct mk_http_result *result)
 {
 	cleanup_json json_object *tree = json_tokener_parse(version->answer);
-	json_object *git = NULL;
-	const char *text = NULL;
+	const char *text = mk_json_text(tree, "gitVersion");
 	char why[64];
 
 	if (result->failure < 0) {
@@ -57,14 +56,10 @@ static void tell(struct mk_version *version, const struct mk_http_result *result
 	} else if (result->status != 200) {
 		snprintf(why, sizeof(why), "HTTP status %d for /version", result->status);
 		version->told(version->ctx, NULL, why);
+	} else if (is_word(text)) {
+		version->told(version->ctx, text, NULL);
 	} else {
-		if (json_object_is_type(tree, json_type_object) &&
-		    json_object_object_get_ex(tree, "gitVersion", &git))
-			text = json_object_get_string(git);
-		if (text && is_word(text))
-			version->told(version->ctx, text, NULL);
-		else
-			version->told(version->ctx, NULL, "/version has no gitVersion");
+		version->told(version->ctx, NULL, "/version has no gitVersion");
 	}
 }
 

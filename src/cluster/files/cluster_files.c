@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "cluster/files/files_internal.h"
 #include "cluster/files/yaml_json.h"
@@ -307,30 +308,20 @@ static void take_object(struct reading *reading, json_object *tree)
 		free(object);
 }
 
-static bool is_list(json_object *tree)
-{
-	json_object *kind = NULL;
-
-	return json_object_object_get_ex(tree, "kind", &kind) &&
-	       json_object_is_type(kind, json_type_string) &&
-	       strcmp(json_object_get_string(kind), "List") == 0;
-}
-
 /* A List within a List is an invalid object. */
 static void take_document(struct reading *reading, json_object *tree)
 {
-	json_object *items = NULL;
+	json_object *items = mk_json_member(tree, "items");
 
-	if (!json_object_is_type(tree, json_type_object) || !is_list(tree)) {
+	if (strcmp(mk_json_text(tree, "kind"), "List") != 0) {
 		take_object(reading, tree);
 		return;
 	}
-	json_object_object_get_ex(tree, "items", &items);
 	if (items && !json_object_is_type(items, json_type_array)) {
 		complain_of_unknown(reading, "List: items is not a list");
 		return;
 	}
-	for (size_t i = 0; items && i < json_object_array_length(items); i++)
+	for (size_t i = 0; i < mk_json_length(items); i++)
 		take_object(reading, json_object_array_get_idx(items, i));
 }
 

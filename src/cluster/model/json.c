@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/time.h"
 
 #define PATH_CHARS  160
@@ -59,9 +60,7 @@ static void value_format(json_object *value, char *buf, size_t size)
 	if (type == json_type_object || type == json_type_array || !value)
 		snprintf(buf, size, "%s", type_name(type));
 	else
-		snprintf(buf, size, "%s",
-			 json_object_to_json_string_ext(
-				 value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+		snprintf(buf, size, "%s", mk_json_line(value));
 }
 
 int tree_wrong(const struct mk_json *at, const char *expected, struct mk_error *err)

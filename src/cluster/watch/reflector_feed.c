@@ -2,6 +2,7 @@
 #include "cluster/watch/reflector_internal.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +22,9 @@ void reflector_printable(char *text)
 
 void reflector_status_message(const struct mk_reflector *reflector, char *text, size_t size)
 {
-	json_object *status = json_tokener_parse(reflector->status_text), *message = NULL;
+	json_object *status = json_tokener_parse(reflector->status_text);
+	json_object *message = mk_json_member(status, "message");
 
-	if (json_object_is_type(status, json_type_object))
-		json_object_object_get_ex(status, "message", &message);
 	snprintf(text, size, "%.*s", (int)size - 1,
 		 message ? json_object_get_string(message) : reflector->status_text);
 	json_object_put(status);
@@ -113,17 +113,6 @@ static int list_item(void *ctx, const char *text, size_t size, struct mk_error *
 	return put(reflector, object, &head, err);
 }
 
-static const char *metadata_text(json_object *tree, const char *key)
-{
-	json_object *metadata, *value;
-
-	if (!json_object_object_get_ex(tree, "metadata", &metadata) ||
-	    !json_object_object_get_ex(metadata, key, &value) ||
-	    !json_object_is_type(value, json_type_string))
-		return NULL;
-	return json_object_get_string(value);
-}
-
 /* Check that the answer is the list. A proxy may answer 200 with its own object; used as a list, it
  * would remove everything. Servers before 1.27 write an empty list as null. */
 static int check_list(const struct mk_reflector *reflector, json_object *tree, struct mk_error *err)
@@ -148,18 +137,17 @@ static int check_list(const struct mk_reflector *reflector, json_object *tree, s
 /* Read what surrounds the items: the token of the next page, and the list's version. */
 static int read_document(struct mk_reflector *reflector, json_object *tree, struct mk_error *err)
 {
-	const char *version, *next;
+	const char *version = mk_json_metadata(tree, "resourceVersion");
+	const char *next = mk_json_metadata(tree, "continue");
 	int ret = check_list(reflector, tree, err);
 
 	if (ret < 0)
 		return ret;
-	version = metadata_text(tree, "resourceVersion");
-	next = metadata_text(tree, "continue");
 	free(reflector->continue_);
-	reflector->continue_ = next && *next ? strdup(next) : NULL;
-	if (next && *next && !reflector->continue_)
+	reflector->continue_ = *next ? strdup(next) : NULL;
+	if (*next && !reflector->continue_)
 		ret = mk_error_errno(err, ENOMEM, "list");
-	else if (!version || !*version || strlen(version) >= MK_VERSION_CHARS)
+	else if (!*version || strlen(version) >= MK_VERSION_CHARS)
 		ret = mk_error_set(err, EPROTO, "the list has no resourceVersion");
 	else
 		strcpy(reflector->list_version, version);
@@ -224,21 +212,18 @@ static int take_bookmark(struct mk_reflector *reflector, const struct mk_object_
 static int take_error(struct mk_reflector *reflector, struct mk_span object, struct mk_error *err)
 {
 	cleanup_json json_object *tree = NULL;
-	json_object *code = NULL, *message = NULL, *details = NULL, *seconds = NULL;
+	int64_t code, seconds;
 	int ret = decode_object(reflector->decoder, object, &tree, err);
 
 	if (ret < 0)
 		return ret;
-	json_object_object_get_ex(tree, "code", &code);
-	json_object_object_get_ex(tree, "message", &message);
-	if (json_object_object_get_ex(tree, "details", &details))
-		json_object_object_get_ex(details, "retryAfterSeconds", &seconds);
-	reflector->event_status = json_object_get_int(code) > 0 ? json_object_get_int(code) : 500;
-	if (json_object_get_int64(seconds) > 0)
-		reflector->event_retry_after_s = (uint64_t)json_object_get_int64(seconds);
+	code = mk_json_number(tree, "code");
+	seconds = mk_json_number(mk_json_member(tree, "details"), "retryAfterSeconds");
+	reflector->event_status = code > 0 && code <= INT_MAX ? (int)code : 500;
+	if (seconds > 0)
+		reflector->event_retry_after_s = (uint64_t)seconds;
 	return mk_error_set(err, EPROTO, "the server ends the watch with error %d: %s",
-			    reflector->event_status,
-			    message ? json_object_get_string(message) : "");
+			    reflector->event_status, mk_json_text(tree, "message"));
 }
 
 static int event(void *ctx, const char *text, size_t size, struct mk_error *err)

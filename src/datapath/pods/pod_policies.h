@@ -17,7 +17,6 @@ struct mk_pod_policies {
 mk_must_check int mk_pod_policies_open(struct mk_pod_policies *policies, const char *bpf_dir,
 				       struct mk_error *err);
 void mk_pod_policies_close(struct mk_pod_policies *policies);
-#define cleanup_pod_policies __attribute__((cleanup(mk_pod_policies_close)))
 
 /* Functions with an address use the tables of its family; without these they do nothing. */
 

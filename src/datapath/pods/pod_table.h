@@ -37,7 +37,6 @@ struct mk_pod_tables {
 mk_must_check int mk_pod_tables_open(struct mk_pod_tables *tables, const char *bpf_dir,
 				     struct mk_error *err);
 void mk_pod_tables_close(struct mk_pod_tables *tables);
-#define cleanup_pod_tables __attribute__((cleanup(mk_pod_tables_close)))
 
 /* As the functions above, in the table of the address's family. -ENOENT: there is no entry, or the
  * family is not pinned. */

@@ -18,7 +18,6 @@ struct mk_policy_maps {
 mk_must_check int mk_policy_maps_open(struct mk_policy_maps *maps, const char *bpf_dir,
 				      struct mk_error *err);
 void mk_policy_maps_close(struct mk_policy_maps *maps);
-#define cleanup_policy_maps __attribute__((cleanup(mk_policy_maps_close)))
 
 /* May a flow pass one end of it, the pod with @set? */
 struct mk_policy_question {

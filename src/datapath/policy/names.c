@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/policy/names.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/state_file.h"
 
 #define VERSION 1
@@ -14,50 +12,14 @@
 
 int mk_policy_names_write(const char *state_dir, json_object *description, struct mk_error *err)
 {
-	const int form = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE;
-	const char *text = json_object_to_json_string_ext(description, form);
-	struct mk_state_file file;
-	int ret;
-
-	if (!text)
-		return mk_error_errno(err, ENOMEM, "cannot write the names of policies");
-	ret = mk_state_file_begin(&file, state_dir, MK_POLICY_NAMES_FILE, err);
-	if (ret < 0)
-		return ret;
-	fprintf(file.out, "%s\n", text);
-	return mk_state_file_write(&file, err);
+	return mk_state_tree_write(state_dir, MK_POLICY_NAMES_FILE, description, err);
 }
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-static json_object *member(json_object *of, const char *key, enum json_type type)
-{
-	json_object *value = NULL;
-
-	if (!json_object_is_type(of, json_type_object) ||
-	    !json_object_object_get_ex(of, key, &value) || !json_object_is_type(value, type))
-		return NULL;
-	return value;
-}
-
 int mk_policy_names_read(const char *state_dir, struct mk_policy_names *names, struct mk_error *err)
 {
-	cleanup_free char *text = NULL;
-	json_object *version;
-	int ret;
-
-	*names = (struct mk_policy_names){ 0 };
-	ret = mk_state_file_read(state_dir, MK_POLICY_NAMES_FILE, &text, err);
-	if (ret <= 0)
-		return ret;
-	names->root = json_tokener_parse(text);
-	version = member(names->root, "version", json_type_int);
-	if (!version || json_object_get_int(version) != VERSION)
-		return mk_error_set(
-			err, EPROTO,
-			"file '%s' in '%s' is not of version %d: use the binary of the agent that wrote it",
-			MK_POLICY_NAMES_FILE, state_dir, VERSION);
-	return 0;
+	return mk_state_tree_read(state_dir, MK_POLICY_NAMES_FILE, VERSION, &names->root, err);
 }
 
 void mk_policy_names_release(struct mk_policy_names *names)
@@ -68,31 +30,32 @@ void mk_policy_names_release(struct mk_policy_names *names)
 
 static json_object *list_of(const struct mk_policy_names *names, uint64_t set, const char *key)
 {
-	json_object *sets = member(names->root, "sets", json_type_object);
 	char id[20];
 
 	snprintf(id, sizeof(id), "%016" PRIx64, set);
-	return member(member(sets, id, json_type_object), key, json_type_array);
+	return mk_json_member(mk_json_member(mk_json_member(names->root, "sets"), id), key);
 }
 
+/* NULL: there is none. */
 static const char *text_of(json_object *of, const char *key)
 {
-	return json_object_get_string(member(of, key, json_type_string));
+	json_object *value = mk_json_member(of, key);
+
+	return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
 }
 
 static int number_of(json_object *of, const char *key)
 {
-	return json_object_get_int(member(of, key, json_type_int));
+	return (int)mk_json_number(of, key);
 }
 
 bool mk_policy_names_rule(const struct mk_policy_names *names, uint64_t set, size_t index,
 			  struct mk_policy_rule_name *rule)
 {
-	json_object *rules = list_of(names, set, "rules"), *of;
+	json_object *of = mk_json_at(list_of(names, set, "rules"), index);
 
-	if (!rules || index >= json_object_array_length(rules))
+	if (!of)
 		return false;
-	of = json_object_array_get_idx(rules, index);
 	*rule = (struct mk_policy_rule_name){
 		.number = (uint16_t)number_of(of, "number"),
 		.index = number_of(of, "index"),
@@ -109,11 +72,10 @@ bool mk_policy_names_rule(const struct mk_policy_names *names, uint64_t set, siz
 bool mk_policy_names_chain(const struct mk_policy_names *names, uint64_t set, size_t index,
 			   struct mk_policy_chain_name *chain)
 {
-	json_object *chains = list_of(names, set, "chains"), *of;
+	json_object *of = mk_json_at(list_of(names, set, "chains"), index);
 
-	if (!chains || index >= json_object_array_length(chains))
+	if (!of)
 		return false;
-	of = json_object_array_get_idx(chains, index);
 	*chain = (struct mk_policy_chain_name){
 		.number = (uint16_t)number_of(of, "number"),
 		.id = (uint16_t)number_of(of, "id"),
@@ -127,11 +89,7 @@ bool mk_policy_names_chain(const struct mk_policy_names *names, uint64_t set, si
 static const char *name_in(const struct mk_policy_names *names, uint64_t set, const char *key,
 			   size_t index)
 {
-	json_object *policies = list_of(names, set, key);
-
-	if (!policies || index >= json_object_array_length(policies))
-		return NULL;
-	return json_object_get_string(json_object_array_get_idx(policies, index));
+	return json_object_get_string(mk_json_at(list_of(names, set, key), index));
 }
 
 const char *mk_policy_names_policy(const struct mk_policy_names *names, uint64_t set, size_t index)
@@ -152,11 +110,10 @@ bool mk_policy_names_audited(const struct mk_policy_names *names, uint64_t set, 
 bool mk_policy_names_note(const struct mk_policy_names *names, size_t index,
 			  struct mk_policy_note *note)
 {
-	json_object *notes = member(names->root, "notes", json_type_array), *of;
+	json_object *of = mk_json_at(mk_json_member(names->root, "notes"), index);
 
-	if (!notes || index >= json_object_array_length(notes))
+	if (!of)
 		return false;
-	of = json_object_array_get_idx(notes, index);
 	*note = (struct mk_policy_note){ .policy = text_of(of, "policy") ?: "?",
 					 .says = text_of(of, "says") ?: "?",
 					 .remedy = text_of(of, "remedy") ?: "?" };
@@ -170,11 +127,7 @@ size_t mk_policy_names_count(const struct mk_policy_names *names)
 
 const char *mk_policy_names_audit(const struct mk_policy_names *names, size_t index)
 {
-	json_object *list = member(names->root, "audited", json_type_array);
-
-	return list && index < json_object_array_length(list)
-		       ? json_object_get_string(json_object_array_get_idx(list, index))
-		       : NULL;
+	return json_object_get_string(mk_json_at(mk_json_member(names->root, "audited"), index));
 }
 
 bool mk_policy_name_isolates(const char *policy)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "pod/endpoint/function_internal.h"
 
 #define ADDRESS "networking.monokube.io/function-address"
@@ -100,8 +101,7 @@ static int read_text(const struct end_list *list, const char *text, struct mk_cn
 static int read_array(const struct end_list *list, json_object *array,
 		      struct mk_cni_failure *failure)
 {
-	const size_t count =
-		json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
+	const size_t count = mk_json_length(array);
 
 	if (!count)
 		return bad_item(list, json_object_get_string(array), "a list of strings", failure);

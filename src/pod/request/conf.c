@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "config/config.h"
 #include "pod/request/request_internal.h"
 
@@ -282,9 +283,7 @@ static int read_cidrs(const struct mk_cni_conf *conf, const char *key, const cha
 	}
 	if (count > 0 && count <= MK_FAMILIES && parsed == (int)count)
 		return parsed;
-	return invalid(key,
-		       json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN |
-								    JSON_C_TO_STRING_NOSLASHESCAPE),
+	return invalid(key, mk_json_line(list),
 		       "a list of one network, or of two of different families", failure);
 }
 
@@ -473,11 +472,7 @@ int mk_cni_conf_no_address_wanted(const struct mk_cni_conf *conf, const char *cn
 	for (size_t i = 0; i < MK_ARRAY_SIZE(capabilities); i++) {
 		if (mk_cni_member(runtime, capabilities[i], &value) && !is_empty(value))
 			return address_wanted("runtimeConfig", capabilities[i], 300,
-					      json_object_to_json_string_ext(
-						      value,
-						      JSON_C_TO_STRING_PLAIN |
-							      JSON_C_TO_STRING_NOSLASHESCAPE),
-					      failure);
+					      mk_json_line(value), failure);
 	}
 	return 0;
 }

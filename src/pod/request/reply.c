@@ -259,8 +259,7 @@ json_object *mk_cni_versions_json(const char *version)
 int mk_cni_print(json_object *result, struct mk_error *err)
 {
 	cleanup_json json_object *json = result;
-	const char *text = json_object_to_json_string_ext(
-		json, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+	const char *text = mk_json_line(json);
 
 	if (!json || !text)
 		return mk_error_errno(err, ENOMEM, "cannot print the result");
