@@ -381,13 +381,17 @@ const struct mk_lead_object *mk_lead_find(const struct mk_lead *lead, enum mk_le
 	return object ? &object->is : NULL;
 }
 
-void mk_lead_each(const struct mk_lead *lead, enum mk_lead_kind kind,
-		  void (*visit)(void *ctx, const struct mk_lead_object *object), void *ctx)
+const struct mk_lead_object *mk_lead_next(const struct mk_lead *lead, enum mk_lead_kind kind,
+					  const struct mk_lead_object *object)
 {
-	struct lead_object *object, *next;
+	const struct lead_object *before = (const struct lead_object *)object;
 
-	HASH_ITER(hh, lead->of[kind], object, next)
-		visit(ctx, &object->is);
+	return before ? before->hh.next : (const void *)lead->of[kind];
+}
+
+size_t mk_lead_count(const struct mk_lead *lead, enum mk_lead_kind kind)
+{
+	return HASH_COUNT(lead->of[kind]);
 }
 
 size_t mk_lead_waiting(const struct mk_lead *lead)

@@ -86,9 +86,14 @@ bool mk_lead_lacks(const struct mk_lead *lead, enum mk_lead_kind kind);
 /* NULL: there is none. */
 const struct mk_lead_object *mk_lead_find(const struct mk_lead *lead, enum mk_lead_kind kind,
 					  const char *namespace_, const char *name);
-/* @visit may call mk_lead_delete(). */
-void mk_lead_each(const struct mk_lead *lead, enum mk_lead_kind kind,
-		  void (*visit)(void *ctx, const struct mk_lead_object *object), void *ctx);
+/* Visit all objects of @kind. They stay if mk_lead_delete() is called: the server is asked. */
+#define mk_lead_each(object, lead, kind)                 \
+	for (const struct mk_lead_object *object = NULL; \
+	     (object = mk_lead_next(lead, kind, object));)
+/* Return the object after @object; NULL: the first one. */
+const struct mk_lead_object *mk_lead_next(const struct mk_lead *lead, enum mk_lead_kind kind,
+					  const struct mk_lead_object *object);
+size_t mk_lead_count(const struct mk_lead *lead, enum mk_lead_kind kind);
 /* Has the server only v1alpha1 of ServiceImports? */
 bool mk_lead_is_alpha(const struct mk_lead *lead);
 

@@ -36,7 +36,7 @@ struct mk_lead {
 };
 
 struct lead_object {
-	struct mk_lead_object is;
+	struct mk_lead_object is; /* first, for mk_lead_next() */
 	char *key, *namespace_, *name, *uid, *service, *cluster, *relayed_by, *spec;
 	UT_hash_handle hh;
 };

@@ -177,10 +177,9 @@ static void see_peer(struct mk_leader *leader, const struct mk_cluster_peer *of)
 
 /* A ClusterPeer that makes no sense, or that the model has not got yet, says nothing about its
  * copies: they stay. */
-static void keep_unknown(void *ctx, const struct mk_lead_object *object)
+static void keep_unknown(struct mk_leader *leader, const struct mk_lead_object *object)
 {
 	const struct mk_peer_limits none = { 0 };
-	struct mk_leader *leader = ctx;
 	struct mk_error err;
 
 	mk_model_each(struct mk_cluster_peer, of, leader->model, MK_KIND_CLUSTER_PEER)
@@ -208,7 +207,8 @@ void leader_copies_peers(struct mk_leader *leader)
 		mk_copies_end_peer(term->copies, peer->name);
 		stop_peer(leader, peer, false);
 	}
-	mk_lead_each(leader->lead, MK_LEAD_PEERS, keep_unknown, leader);
+	mk_lead_each(object, leader->lead, MK_LEAD_PEERS)
+		keep_unknown(leader, object);
 	mk_model_each(struct mk_cluster_peer, of, leader->model, MK_KIND_CLUSTER_PEER)
 		if (!is_read(of))
 			mk_copies_end_peer(term->copies, of->name);

@@ -47,9 +47,8 @@ static void set_own(struct mk_leader *leader)
 	set_cluster(leader, &own);
 }
 
-static void hold(void *ctx, const struct mk_lead_object *object)
+static void hold(struct mk_leader *leader, const struct mk_lead_object *object)
 {
-	struct mk_leader *leader = ctx;
 	struct mk_error err;
 
 	if (object->is_ours && mk_imports_hold(leader->term->imports, object->tree, &err) < 0)
@@ -57,13 +56,14 @@ static void hold(void *ctx, const struct mk_lead_object *object)
 }
 
 /* Merge again what has slices or an import, in case that no cluster exports it any more. */
-static void touch(void *ctx, const struct mk_lead_object *object)
+static void touch(struct mk_leader *leader, enum mk_lead_kind kind)
 {
-	struct mk_leader *leader = ctx;
-	const char *name = object->kind == MK_LEAD_SLICES ? object->service : object->name;
+	mk_lead_each(object, leader->lead, kind) {
+		const char *name = kind == MK_LEAD_SLICES ? object->service : object->name;
 
-	if (object->is_ours && *name)
-		mk_imports_touch(leader->term->imports, object->namespace_, name);
+		if (object->is_ours && *name)
+			mk_imports_touch(leader->term->imports, object->namespace_, name);
+	}
 }
 
 static void apply_own(struct mk_leader *leader)
@@ -88,10 +88,11 @@ void leader_imports_begin(struct mk_leader *leader)
 	term->is_merging = true;
 	set_own(leader);
 	leader_imports_peers(leader);
-	mk_lead_each(leader->lead, MK_LEAD_IMPORTS, hold, leader);
+	mk_lead_each(object, leader->lead, MK_LEAD_IMPORTS)
+		hold(leader, object);
 	apply_own(leader);
-	mk_lead_each(leader->lead, MK_LEAD_IMPORTS, touch, leader);
-	mk_lead_each(leader->lead, MK_LEAD_SLICES, touch, leader);
+	touch(leader, MK_LEAD_IMPORTS);
+	touch(leader, MK_LEAD_SLICES);
 }
 
 /* ---- peers ----------------------------------------------------------------------------------- */
@@ -218,32 +219,12 @@ static bool has_slice(const struct mk_merged *merged, const char *name)
 	return false;
 }
 
-static void remove_object(struct mk_leader *leader, const struct mk_lead_object *object)
+static void remove_slice(const struct merging *merging, const struct mk_lead_object *object)
 {
-	struct mk_error err;
-
-	if (mk_lead_delete(leader->lead, object, &err) < 0)
-		leader_failed(leader, &err);
-}
-
-static void remove_slice(void *ctx, const struct mk_lead_object *object)
-{
-	const struct merging *merging = ctx;
-
 	if (object->is_ours && strcmp(object->service, merging->name) == 0 &&
 	    strcmp(object->namespace_, merging->namespace_) == 0 &&
 	    !has_slice(merging->merged, object->name))
-		remove_object(merging->leader, object);
-}
-
-static void apply(struct mk_leader *leader, json_object *tree, bool is_status)
-{
-	struct mk_error err;
-	int ret = is_status ? mk_lead_apply_status(leader->lead, tree, &err)
-			    : mk_lead_apply(leader->lead, tree, &err);
-
-	if (ret < 0)
-		leader_failed(leader, &err);
+		leader_delete(merging->leader, object);
 }
 
 /* The status is written as soon as the import is seen. */
@@ -252,13 +233,14 @@ static void write_import(struct mk_leader *leader, const struct mk_lead_object *
 {
 	cleanup_json json_object *status = NULL;
 	char now[MK_TIME_STRLEN];
+	struct mk_error err;
 
-	apply(leader, merged->import, false);
+	leader_apply(leader, merged->import);
 	if (!existing)
 		return;
 	status = mk_import_status(existing->tree, merged, leader_now(now));
-	if (status)
-		apply(leader, status, true);
+	if (status && mk_lead_apply_status(leader->lead, status, &err) < 0)
+		leader_failed(leader, &err);
 }
 
 static void refuse(struct mk_leader *leader, const struct merging *merging)
@@ -286,10 +268,11 @@ static void write_merged(struct merging *merging)
 	if (merged->import)
 		write_import(leader, existing, merged);
 	for (size_t i = 0; i < merged->slice_count; i++)
-		apply(leader, merged->slices[i], false);
-	mk_lead_each(leader->lead, MK_LEAD_SLICES, remove_slice, merging);
+		leader_apply(leader, merged->slices[i]);
+	mk_lead_each(object, leader->lead, MK_LEAD_SLICES)
+		remove_slice(merging, object);
 	if (!merged->import && existing)
-		remove_object(leader, existing);
+		leader_delete(leader, existing);
 }
 
 /* Keep the conflicts for the status of this cluster's own ServiceExport. */

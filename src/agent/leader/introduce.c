@@ -72,29 +72,6 @@ static struct mk_introduce_peer peer_of(const struct mk_lead_object *object)
 	};
 }
 
-static void count(void *ctx, const struct mk_lead_object *object)
-{
-	(void)object;
-	++*(size_t *)ctx;
-}
-
-static void add_peer(void *ctx, const struct mk_lead_object *object)
-{
-	struct leader_known *known = ctx;
-
-	known->peers[known->peer_count++] = peer_of(object);
-}
-
-static void add_cluster(void *ctx, const struct mk_lead_object *object)
-{
-	struct leader_known *known = ctx;
-
-	if (strcmp(object->name, object->cluster) == 0)
-		known->clusters[known->cluster_count++] = (struct mk_introduce_cluster){
-			object->name, *object->relayed_by ? object->relayed_by : NULL
-		};
-}
-
 static int compare_peers(const void *left, const void *right)
 {
 	return strcmp(((const struct mk_introduce_peer *)left)->name,
@@ -120,13 +97,12 @@ void leader_known_free(struct leader_term *term)
  * memory. */
 static struct leader_known *get_known(struct mk_leader *leader)
 {
-	size_t peers = 1, clusters = 1;
+	size_t peers = mk_lead_count(leader->lead, MK_LEAD_PEERS) + 1;
+	size_t clusters = mk_lead_count(leader->lead, MK_LEAD_PEER_CLUSTERS) + 1;
 	struct leader_known *known;
 
 	if (leader->term->known)
 		return leader->term->known;
-	mk_lead_each(leader->lead, MK_LEAD_PEERS, count, &peers);
-	mk_lead_each(leader->lead, MK_LEAD_PEER_CLUSTERS, count, &clusters);
 	known = leader->term->known = calloc(1, sizeof(*known));
 	if (!known)
 		return NULL;
@@ -136,8 +112,13 @@ static struct leader_known *get_known(struct mk_leader *leader)
 		leader_known_free(leader->term);
 		return NULL;
 	}
-	mk_lead_each(leader->lead, MK_LEAD_PEERS, add_peer, known);
-	mk_lead_each(leader->lead, MK_LEAD_PEER_CLUSTERS, add_cluster, known);
+	mk_lead_each(object, leader->lead, MK_LEAD_PEERS)
+		known->peers[known->peer_count++] = peer_of(object);
+	mk_lead_each(object, leader->lead, MK_LEAD_PEER_CLUSTERS)
+		if (strcmp(object->name, object->cluster) == 0)
+			known->clusters[known->cluster_count++] = (struct mk_introduce_cluster){
+				object->name, *object->relayed_by ? object->relayed_by : NULL
+			};
 	qsort(known->peers, known->peer_count, sizeof(*known->peers), compare_peers);
 	qsort(known->clusters, known->cluster_count, sizeof(*known->clusters), compare_clusters);
 	return known;
@@ -179,22 +160,6 @@ static bool is_shown(const struct mk_leader *leader, const struct mk_lead_object
 				  object->relayed_by);
 }
 
-static void remove_object(struct mk_leader *leader, const struct mk_lead_object *object)
-{
-	struct mk_error err;
-
-	if (mk_lead_delete(leader->lead, object, &err) < 0)
-		leader_failed(leader, &err);
-}
-
-static void apply(struct mk_leader *leader, json_object *tree)
-{
-	struct mk_error err;
-
-	if (mk_lead_apply(leader->lead, tree, &err) < 0)
-		leader_failed(leader, &err);
-}
-
 static void show(struct mk_leader *leader, const struct mk_lead_object *object)
 {
 	cleanup_json json_object *tree = NULL;
@@ -210,19 +175,12 @@ static void show(struct mk_leader *leader, const struct mk_lead_object *object)
 	mk_json_add_text(mk_json_member(mk_json_member(tree, "metadata"), "labels"),
 			 MK_RELAYED_BY_LABEL, leader->config->cluster_name);
 	json_object_object_add(tree, "spec", spec);
-	apply(leader, tree);
-}
-
-static void show_if(void *ctx, const struct mk_lead_object *object)
-{
-	if (is_shown(ctx, object))
-		show(ctx, object);
+	leader_apply(leader, tree);
 }
 
 /* A copy goes with its original, and when its cluster is not relayed any more. */
-static void check_copy(void *ctx, const struct mk_lead_object *copy)
+static void check_copy(struct mk_leader *leader, const struct mk_lead_object *copy)
 {
-	struct mk_leader *leader = ctx;
 	const struct mk_lead_object *original;
 
 	if (!copy->is_ours || !*copy->relayed_by ||
@@ -234,7 +192,7 @@ static void check_copy(void *ctx, const struct mk_lead_object *copy)
 		original =
 			mk_lead_find(leader->lead, shown[i].kind, MK_PEERS_NAMESPACE, copy->name);
 		if (!original || !is_shown(leader, original))
-			remove_object(leader, copy);
+			leader_delete(leader, copy);
 	}
 }
 
@@ -243,8 +201,11 @@ static void show_all(struct mk_leader *leader)
 	if (!mk_lead_has_listed(leader->lead, MK_LEAD_PEERS))
 		return;
 	for (size_t i = 0; i < MK_ARRAY_SIZE(shown); i++) {
-		mk_lead_each(leader->lead, shown[i].kind, show_if, leader);
-		mk_lead_each(leader->lead, shown[i].copy, check_copy, leader);
+		mk_lead_each(object, leader->lead, shown[i].kind)
+			if (is_shown(leader, object))
+				show(leader, object);
+		mk_lead_each(copy, leader->lead, shown[i].copy)
+			check_copy(leader, copy);
 	}
 }
 
@@ -261,8 +222,8 @@ static void see_published(struct mk_leader *leader, const struct mk_lead_object 
 			continue;
 		copy = mk_lead_find(leader->lead, shown[i].copy, MK_PUBLISHED_NAMESPACE,
 				    object->name);
-		if (tree)
-			show_if(leader, object);
+		if (tree && is_shown(leader, object))
+			show(leader, object);
 		if (copy)
 			check_copy(leader, copy);
 	}
@@ -320,7 +281,7 @@ static void create(struct mk_leader *leader, const struct mk_introduction *intro
 	mk_json_add_text(owner, "uid", hub->uid);
 	json_object_array_add(owners, owner);
 	json_object_object_add(metadata, "ownerReferences", owners);
-	apply(leader, tree);
+	leader_apply(leader, tree);
 }
 
 /* The server takes away what the leader has applied before and applies no longer: label and owner
@@ -329,7 +290,7 @@ static void release(struct mk_leader *leader, const struct mk_introduce_peer *pe
 {
 	cleanup_json json_object *tree = peer_tree(peer->name, peer->via);
 
-	apply(leader, tree);
+	leader_apply(leader, tree);
 }
 
 /* A ClusterPeer is written once; what a user changes in it stays. */
@@ -346,7 +307,7 @@ static void act(struct mk_leader *leader, const struct mk_introduce_peer *peer,
 	else if (action == MK_INTRODUCE_RELEASE)
 		release(leader, peer);
 	else
-		remove_object(leader, object);
+		leader_delete(leader, object);
 }
 
 void leader_waiting_free(struct leader_term *term)

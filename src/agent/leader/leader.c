@@ -41,13 +41,23 @@ const char *leader_now(char text[MK_TIME_STRLEN])
 	return mk_time_format(mk_time_now_unix_ns() / MK_NS_PER_S * MK_NS_PER_S, text);
 }
 
-/* ---- whether there is work ------------------------------------------------------------------- */
-
-static void count(void *ctx, const struct mk_lead_object *object)
+void leader_apply(struct mk_leader *leader, json_object *tree)
 {
-	(void)object;
-	++*(size_t *)ctx;
+	struct mk_error err;
+
+	if (mk_lead_apply(leader->lead, tree, &err) < 0)
+		leader_failed(leader, &err);
 }
+
+void leader_delete(struct mk_leader *leader, const struct mk_lead_object *object)
+{
+	struct mk_error err;
+
+	if (mk_lead_delete(leader->lead, object, &err) < 0)
+		leader_failed(leader, &err);
+}
+
+/* ---- whether there is work ------------------------------------------------------------------- */
 
 /* The model may not have got an object that the leader has read, or may have refused it. */
 bool leader_has_work(const struct mk_leader *leader)
@@ -57,16 +67,9 @@ bool leader_has_work(const struct mk_leader *leader)
 
 	if (!leader->config->cluster_name[0] || leader->is_stopping)
 		return false;
-	if (known == 0) {
-		mk_lead_each(leader->lead, MK_LEAD_PEERS, count, &known);
-		mk_lead_each(leader->lead, MK_LEAD_EXPORTS, count, &known);
-	}
-	return known > 0;
-}
-
-static void count_ours(void *ctx, const struct mk_lead_object *object)
-{
-	*(size_t *)ctx += object->is_ours;
+	return known + mk_lead_count(leader->lead, MK_LEAD_PEERS) +
+		       mk_lead_count(leader->lead, MK_LEAD_EXPORTS) >
+	       0;
 }
 
 static bool has_read_all(const struct mk_leader *leader)
@@ -89,7 +92,8 @@ static bool has_rest(const struct mk_leader *leader)
 		return true;
 	for (int kind = MK_LEAD_IMPORTS; kind <= MK_LEAD_OWN_SERVICES; kind++)
 		if (kind < MK_LEAD_PUBLISHED || kind > MK_LEAD_PEER_NODES)
-			mk_lead_each(leader->lead, (enum mk_lead_kind)kind, count_ours, &count);
+			mk_lead_each(object, leader->lead, (enum mk_lead_kind)kind)
+				count += object->is_ours;
 	return count + mk_copies_count(leader->term->copies) > 0;
 }
 

@@ -94,6 +94,9 @@ struct mk_leader {
 
 /* There is something to do in another turn of the loop. */
 void leader_schedule(struct mk_leader *leader);
+/* Let the server have @tree, or not have @object any more. A failure is logged. */
+void leader_apply(struct mk_leader *leader, json_object *tree);
+void leader_delete(struct mk_leader *leader, const struct mk_lead_object *object);
 /* Log a failure, once. */
 void leader_failed(struct mk_leader *leader, const struct mk_error *err);
 /* Is there a ClusterPeer or a ServiceExport, as far as is known? */

@@ -32,10 +32,7 @@ json_object *leader_published(const char *kind, const char *name, const char *cl
 
 static void apply(struct mk_leader *leader, json_object *tree)
 {
-	struct mk_error err;
-
-	if (mk_lead_apply(leader->lead, tree, &err) < 0)
-		leader_failed(leader, &err);
+	leader_apply(leader, tree);
 	leader_inbox_put(leader, tree);
 	json_object_put(tree);
 }
@@ -510,21 +507,12 @@ bool leader_publishes(const struct mk_leader *leader, enum mk_lead_kind kind, co
 	return false;
 }
 
-static void sweep(void *ctx, const struct mk_lead_object *object)
+static void sweep(struct mk_leader *leader, enum mk_lead_kind kind)
 {
-	struct mk_leader *leader = ctx;
-	struct mk_error err;
-
-	if (!object->is_ours || *object->relayed_by ||
-	    leader_publishes(leader, object->kind, object->name))
-		return;
-	if (mk_lead_delete(leader->lead, object, &err) < 0)
-		leader_failed(leader, &err);
-}
-
-static void count_services(void *ctx, const struct mk_lead_object *object)
-{
-	*(size_t *)ctx += object->is_ours && !*object->relayed_by;
+	mk_lead_each(object, leader->lead, kind)
+		if (object->is_ours && !*object->relayed_by &&
+		    !leader_publishes(leader, object->kind, object->name))
+			leader_delete(leader, object);
 }
 
 /* Exports that are not read yet may have any of the objects. A server that is not up may seem to
@@ -535,7 +523,8 @@ static bool knows_exports(const struct mk_leader *leader)
 
 	if (!mk_lead_lacks(leader->lead, MK_LEAD_EXPORTS))
 		return leader_exports_are_read(leader);
-	mk_lead_each(leader->lead, MK_LEAD_OWN_SERVICES, count_services, &services);
+	mk_lead_each(object, leader->lead, MK_LEAD_OWN_SERVICES)
+		services += object->is_ours && !*object->relayed_by;
 	return mk_lead_has_listed(leader->lead, MK_LEAD_OWN_SERVICES) && services == 0;
 }
 
@@ -547,9 +536,9 @@ void leader_sweep(struct mk_leader *leader)
 	if (!knows_exports(leader) || !knows_peers)
 		return;
 	leader->term->has_borders = has_borders(leader->model);
-	mk_lead_each(leader->lead, MK_LEAD_OWN_CLUSTERS, sweep, leader);
-	mk_lead_each(leader->lead, MK_LEAD_OWN_NODES, sweep, leader);
-	mk_lead_each(leader->lead, MK_LEAD_OWN_SERVICES, sweep, leader);
+	sweep(leader, MK_LEAD_OWN_CLUSTERS);
+	sweep(leader, MK_LEAD_OWN_NODES);
+	sweep(leader, MK_LEAD_OWN_SERVICES);
 	leader_inbox_sweep(leader);
 }
 
