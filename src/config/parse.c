@@ -109,24 +109,33 @@ int mk_parse_ifname(const char *text, void *field, size_t size)
 	return mk_parse_string(text, field, size);
 }
 
+/* Copy the next word of a list with commas into @word. Returns 1, 0 after the last, or -EINVAL if
+ * it does not fit. */
+static int next_word(const char **at, char *word, size_t size)
+{
+	size_t length;
+
+	if (!*at)
+		return 0;
+	length = strcspn(*at, ",");
+	if (length >= size)
+		return -EINVAL;
+	memcpy(word, *at, length);
+	word[length] = '\0';
+	*at = (*at)[length] ? *at + length + 1 : NULL;
+	return 1;
+}
+
 int mk_parse_ifnames_or_empty(const char *text, void *field, size_t size)
 {
+	const char *at = *text ? text : NULL;
 	char one[IFNAMSIZ], checked[IFNAMSIZ];
+	int ret;
 
-	for (const char *at = text; *text; at++) {
-		size_t length = strcspn(at, ",");
-
-		if (length >= sizeof(one))
-			return -EINVAL;
-		memcpy(one, at, length);
-		one[length] = '\0';
+	while ((ret = next_word(&at, one, sizeof(one))) > 0)
 		if (mk_parse_ifname(one, checked, sizeof(checked)) < 0)
 			return -EINVAL;
-		at += length;
-		if (!*at)
-			break;
-	}
-	return mk_parse_text(text, field, size);
+	return ret < 0 ? ret : mk_parse_text(text, field, size);
 }
 
 int mk_parse_veth_prefix(const char *text, void *field, size_t size)
@@ -148,23 +157,6 @@ int mk_parse_cidr(const char *text, void *field, size_t size)
 		return -EINVAL;
 	*(struct mk_cidr *)field = mk_cidr_network(&cidr);
 	return 0;
-}
-
-/* Copy the next word of a list with commas into @word. Returns 1, 0 after the last, or -EINVAL if
- * it does not fit. */
-static int next_word(const char **at, char *word, size_t size)
-{
-	size_t length;
-
-	if (!*at)
-		return 0;
-	length = strcspn(*at, ",");
-	if (length >= size)
-		return -EINVAL;
-	memcpy(word, *at, length);
-	word[length] = '\0';
-	*at = (*at)[length] ? *at + length + 1 : NULL;
-	return 1;
 }
 
 int mk_parse_cidrs_or_empty(const char *text, void *field, size_t size)
@@ -234,18 +226,25 @@ int mk_parse_family(const char *text, void *field, size_t size)
 	return 0;
 }
 
+/* Find @text among @words; its index is the value of the enumeration @field. */
+static int parse_enum(const char *text, const char *const *words, size_t count, void *field)
+{
+	int index = index_of(text, words, count);
+
+	if (index < 0)
+		return index;
+	*(unsigned int *)field = (unsigned int)index;
+	return 0;
+}
+
 int mk_parse_choice(const char *text, void *field, size_t size)
 {
 	static const char *const words[] = {
 		[MK_AUTO] = "auto", [MK_TRUE] = "true", [MK_FALSE] = "false"
 	};
-	int index = index_of(text, words, MK_ARRAY_SIZE(words));
 
 	(void)size;
-	if (index < 0)
-		return index;
-	*(enum mk_choice *)field = (enum mk_choice)index;
-	return 0;
+	return parse_enum(text, words, MK_ARRAY_SIZE(words), field);
 }
 
 int mk_parse_policy_mode(const char *text, void *field, size_t size)
@@ -255,13 +254,9 @@ int mk_parse_policy_mode(const char *text, void *field, size_t size)
 		[MK_POLICIES_AUDITED] = "audit",
 		[MK_POLICIES_OFF] = "off",
 	};
-	int index = index_of(text, words, MK_ARRAY_SIZE(words));
 
 	(void)size;
-	if (index < 0)
-		return index;
-	*(enum mk_policy_mode *)field = (enum mk_policy_mode)index;
-	return 0;
+	return parse_enum(text, words, MK_ARRAY_SIZE(words), field);
 }
 
 int mk_parse_encryption(const char *text, void *field, size_t size)
@@ -271,13 +266,9 @@ int mk_parse_encryption(const char *text, void *field, size_t size)
 		[MK_ENCRYPTION_WIREGUARD] = "WireGuard",
 		[MK_ENCRYPTION_ONLY] = "WireGuardOnly",
 	};
-	int index = index_of(text, words, MK_ARRAY_SIZE(words));
 
 	(void)size;
-	if (index < 0)
-		return index;
-	*(enum mk_encryption *)field = (enum mk_encryption)index;
-	return 0;
+	return parse_enum(text, words, MK_ARRAY_SIZE(words), field);
 }
 
 int mk_parse_routing(const char *text, void *field, size_t size)
@@ -287,13 +278,9 @@ int mk_parse_routing(const char *text, void *field, size_t size)
 		[MK_ROUTING_DIRECT] = "Direct",
 		[MK_ROUTING_AUTO] = "Auto",
 	};
-	int index = index_of(text, words, MK_ARRAY_SIZE(words));
 
 	(void)size;
-	if (index < 0)
-		return index;
-	*(enum mk_routing *)field = (enum mk_routing)index;
-	return 0;
+	return parse_enum(text, words, MK_ARRAY_SIZE(words), field);
 }
 
 int mk_parse_client_address(const char *text, void *field, size_t size)

@@ -66,9 +66,7 @@ struct copying {
 /* Return the values per entry: a per-CPU table has one per CPU, each padded to eight bytes. */
 static size_t values_of(const struct mk_table *table)
 {
-	int cpus = libbpf_num_possible_cpus();
-
-	return table->type == BPF_MAP_TYPE_PERCPU_ARRAY && cpus > 0 ? (size_t)cpus : 1;
+	return table->type == BPF_MAP_TYPE_PERCPU_ARRAY ? mk_table_cpus() : 1;
 }
 
 static size_t value_room(const struct mk_table *table)

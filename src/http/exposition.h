@@ -29,6 +29,12 @@ void mk_exposition_family(struct mk_exposition *out, const char *name, const cha
 /* Add a sample to the last family; @labels is an array of @count. */
 void mk_exposition_count(struct mk_exposition *out, const char *name, const struct mk_label *labels,
 			 size_t count, uint64_t value);
+/* .. with one label. */
+static inline void mk_exposition_labelled(struct mk_exposition *out, const char *name,
+					  const char *key, const char *label, uint64_t value)
+{
+	mk_exposition_count(out, name, &(struct mk_label){ key, label }, 1, value);
+}
 void mk_exposition_number(struct mk_exposition *out, const char *name,
 			  const struct mk_label *labels, size_t count, double value);
 void mk_exposition_histogram(struct mk_exposition *out, const char *name,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/policy/measures.h"
 
-#include <bpf/libbpf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,17 +128,13 @@ void measures_count(struct measures *measures, const struct mk_core *core,
 
 static void read_events(const struct mk_family *family, uint64_t events[MK_POLICY_EVENTS])
 {
-	cleanup_free uint64_t *per_cpu = calloc((size_t)libbpf_num_possible_cpus(), sizeof(__u64));
 	cleanup_table struct mk_table table = { .fd = -1 };
 
-	if (!per_cpu || mk_table_open(&table, family->dir, "policy_events", sizeof(__u32),
-				      sizeof(__u64), NULL) < 0)
+	if (mk_table_open(&table, family->dir, "policy_events", sizeof(__u32), sizeof(__u64),
+			  NULL) < 0)
 		return;
 	for (__u32 event = 0; event < MK_POLICY_EVENTS; event++)
-		for (int cpu = 0; mk_table_get(&table, &event, per_cpu, NULL) == 0 &&
-				  cpu < libbpf_num_possible_cpus();
-		     cpu++)
-			events[event] += per_cpu[cpu];
+		(void)mk_table_sum(&table, &event, &events[event], NULL);
 }
 
 /* ---- objects --------------------------------------------------------------------------------- */

@@ -37,14 +37,6 @@ static const char *repair_name(enum mk_repair repair)
 	return names[repair];
 }
 
-static uint64_t count_at(const void *part, size_t offset)
-{
-	uint64_t value;
-
-	memcpy(&value, (const char *)part + offset, sizeof(value));
-	return value;
-}
-
 static double number_at(const void *part, size_t offset)
 {
 	double value;
@@ -83,9 +75,8 @@ static void repairs(const void *values, const struct mk_metric *metric, text *ou
 	const struct mk_metrics *m = values;
 
 	for (int i = 0; i < MK_REPAIRS; i++)
-		mk_exposition_count(out, metric->name,
-				    &(struct mk_label){ "what", repair_name((enum mk_repair)i) }, 1,
-				    m->repairs.count[i]);
+		mk_exposition_labelled(out, metric->name, "what", repair_name((enum mk_repair)i),
+				       m->repairs.count[i]);
 }
 
 static void log_lines(const void *values, const struct mk_metric *metric, text *out)
@@ -93,19 +84,16 @@ static void log_lines(const void *values, const struct mk_metric *metric, text *
 	const struct mk_metrics *m = values;
 
 	for (unsigned int i = 0; i < MK_LOG_LEVELS; i++)
-		mk_exposition_count(out, metric->name,
-				    &(struct mk_label){ "level", mk_log_level_name(i) }, 1,
-				    m->log_lines[i]);
+		mk_exposition_labelled(out, metric->name, "level", mk_log_level_name(i),
+				       m->log_lines[i]);
 }
 
 static void external_addresses(const void *values, const struct mk_metric *metric, text *out)
 {
 	const struct mk_metrics *m = values;
 
-	mk_exposition_count(out, metric->name, &(struct mk_label){ "state", "mapped" }, 1,
-			    m->externals.mapped);
-	mk_exposition_count(out, metric->name, &(struct mk_label){ "state", "released" }, 1,
-			    m->externals.released);
+	mk_exposition_labelled(out, metric->name, "state", "mapped", m->externals.mapped);
+	mk_exposition_labelled(out, metric->name, "state", "released", m->externals.released);
 }
 
 static void policy_pods(const void *values, const struct mk_metric *metric, text *out)
@@ -120,9 +108,7 @@ static void policy_pods(const void *values, const struct mk_metric *metric, text
 		       { "pending", m->policy.pending_pods } };
 
 	for (size_t i = 0; i < MK_ARRAY_SIZE(states); i++)
-		mk_exposition_count(out, metric->name,
-				    &(struct mk_label){ "state", states[i].state }, 1,
-				    states[i].pods);
+		mk_exposition_labelled(out, metric->name, "state", states[i].state, states[i].pods);
 }
 
 static const char *const direction_names[MK_POLICY_DIRECTIONS] = {
@@ -161,14 +147,12 @@ static void policy_flows(const void *values, const struct mk_metric *metric, tex
 
 static void policies_ignored(const void *values, const struct mk_metric *metric, text *out)
 {
-	const struct mk_label network = { "kind", "NetworkPolicy" },
-			      cluster = { "kind", "ClusterNetworkPolicy" };
 	const struct mk_metrics *m = values;
 
-	mk_exposition_count(out, metric->name, &network, 1,
-			    m->policy.ignored[MK_KIND_NETWORK_POLICY]);
-	mk_exposition_count(out, metric->name, &cluster, 1,
-			    m->policy.ignored[MK_KIND_CLUSTER_POLICY]);
+	mk_exposition_labelled(out, metric->name, "kind", "NetworkPolicy",
+			       m->policy.ignored[MK_KIND_NETWORK_POLICY]);
+	mk_exposition_labelled(out, metric->name, "kind", "ClusterNetworkPolicy",
+			       m->policy.ignored[MK_KIND_CLUSTER_POLICY]);
 }
 
 static void objects(const void *values, const struct mk_metric *metric, text *out)
@@ -194,22 +178,18 @@ static void objects(const void *values, const struct mk_metric *metric, text *ou
 	};
 
 	for (size_t i = 0; i < MK_KIND_COUNT; i++)
-		mk_exposition_count(out, metric->name, &(struct mk_label){ "kind", names[i] }, 1,
-				    m->objects[i]);
+		mk_exposition_labelled(out, metric->name, "kind", names[i], m->objects[i]);
 }
 
 static void api_count(const void *values, const struct mk_metric *metric, text *out)
 {
 	const struct mk_metrics *m = values;
 
-	for (int i = 0; i < MK_RESOURCE_COUNT; i++) {
-		const struct mk_label label = { "resource",
-						mk_resource((enum mk_resource_id)i)->name };
-
+	for (int i = 0; i < MK_RESOURCE_COUNT; i++)
 		if (m->api[i].followed)
-			mk_exposition_count(out, metric->name, &label, 1,
-					    count_at(&m->api[i], metric->offset));
-	}
+			mk_exposition_labelled(out, metric->name, "resource",
+					       mk_resource((enum mk_resource_id)i)->name,
+					       count_at(&m->api[i], metric->offset));
 }
 
 static void api_contact(const void *values, const struct mk_metric *metric, text *out)
@@ -231,9 +211,8 @@ static void tables(const void *values, const struct mk_metric *metric, text *out
 	const struct mk_metrics_family *m = values;
 
 	for (size_t i = 0; i < m->table_count; i++)
-		mk_exposition_count(out, metric->name,
-				    &(struct mk_label){ "table", m->tables[i].name }, 1,
-				    count_at(&m->tables[i], metric->offset));
+		mk_exposition_labelled(out, metric->name, "table", m->tables[i].name,
+				       count_at(&m->tables[i], metric->offset));
 }
 
 static void sessions(const void *values, const struct mk_metric *metric, text *out)
@@ -304,9 +283,8 @@ static void program_runs(const void *values, const struct mk_metric *metric, tex
 	const struct mk_metrics_family *m = values;
 
 	for (size_t i = 0; i < m->program_count; i++)
-		mk_exposition_count(out, metric->name,
-				    &(struct mk_label){ "program", m->programs[i].name }, 1,
-				    m->programs[i].runs);
+		mk_exposition_labelled(out, metric->name, "program", m->programs[i].name,
+				       m->programs[i].runs);
 }
 
 static void program_seconds(const void *values, const struct mk_metric *metric, text *out)
@@ -337,9 +315,8 @@ static void cni_failures(const void *values, const struct mk_metric *metric, tex
 	const struct mk_metrics *m = values;
 
 	for (unsigned int i = 0; i < MK_CNI_COMMANDS; i++)
-		mk_exposition_count(out, metric->name,
-				    &(struct mk_label){ "command", mk_cni_command_name(i) }, 1,
-				    m->cni[i].failed);
+		mk_exposition_labelled(out, metric->name, "command", mk_cni_command_name(i),
+				       m->cni[i].failed);
 }
 
 /* ---- per Service ----------------------------------------------------------------------------- */
@@ -433,13 +410,9 @@ static void peer_apis(const void *values, const struct mk_metric *metric, text *
 {
 	const struct mk_metrics *m = values;
 
-	for (size_t i = 0; i < m->peer_api_count; i++) {
-		const struct mk_label labels[] = { { "cluster", m->peer_apis[i].name } };
-
-		mk_exposition_count(
-			out, metric->name, labels, 1,
-			*(const uint64_t *)((const char *)&m->peer_apis[i] + metric->offset));
-	}
+	for (size_t i = 0; i < m->peer_api_count; i++)
+		mk_exposition_labelled(out, metric->name, "cluster", m->peer_apis[i].name,
+				       count_at(&m->peer_apis[i], metric->offset));
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */

@@ -26,11 +26,10 @@ void chain_states(struct mk_exposition *out, const char *name,
 
 	for (size_t i = 0; i < MK_SFC_POD_STATES; i++)
 		if (states[i])
-			mk_exposition_count(out, name, &(struct mk_label){ "state", states[i] }, 1,
-					    counts[i]);
+			mk_exposition_labelled(out, name, "state", states[i], counts[i]);
 }
 
-static uint64_t count_at(const void *part, size_t offset)
+uint64_t count_at(const void *part, size_t offset)
 {
 	uint64_t count;
 

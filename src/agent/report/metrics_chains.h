@@ -8,6 +8,9 @@
 #include "http/exposition.h"
 #include "sfc/sfc.h"
 
+/* Return the uint64_t at @offset of a struct. */
+uint64_t count_at(const void *part, size_t offset);
+
 void chain_states(struct mk_exposition *out, const char *name,
 		  const uint64_t counts[MK_SFC_POD_STATES]);
 /* @offset: of a number in struct mk_metrics_chain. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/report/metrics_peers.h"
 
-#include <string.h>
+#include "agent/report/metrics_chains.h"
 
 static void write_states(struct mk_exposition *out, const char *name,
 			 const struct mk_metrics_peer *peers, size_t count)
@@ -12,16 +12,7 @@ static void write_states(struct mk_exposition *out, const char *name,
 	for (size_t i = 0; i < count; i++)
 		counts[peers[i].is_usable]++;
 	for (size_t i = 0; i < 2; i++)
-		mk_exposition_count(out, name, &(struct mk_label){ "state", names[i] }, 1,
-				    counts[i]);
-}
-
-static uint64_t number_at(const struct mk_metrics_peer *peer, size_t offset)
-{
-	uint64_t number;
-
-	memcpy(&number, (const char *)peer + offset, sizeof(number));
-	return number;
+		mk_exposition_labelled(out, name, "state", names[i], counts[i]);
 }
 
 static void write_directions(struct mk_exposition *out, const char *name, size_t offset,
@@ -34,7 +25,7 @@ static void write_directions(struct mk_exposition *out, const char *name, size_t
 						   { "direction", directions[way] } };
 
 		mk_exposition_count(out, name, labels, 2,
-				    number_at(peer, offset + way * sizeof(uint64_t)));
+				    count_at(peer, offset + way * sizeof(uint64_t)));
 	}
 }
 
@@ -50,21 +41,11 @@ static void write_probes(struct mk_exposition *out, const char *name, size_t mem
 		mk_exposition_number(out, name, &label, 1, peer->probes.rtt_us / 1e6);
 }
 
-static void write_mtu(struct mk_exposition *out, const char *name,
-		      const struct mk_metrics_peer *peer)
+static void write_if_known(struct mk_exposition *out, const char *name,
+			   const struct mk_metrics_peer *peer, uint64_t value)
 {
-	if (peer->mtu_bytes)
-		mk_exposition_count(out, name, &(struct mk_label){ "cluster", peer->name }, 1,
-				    peer->mtu_bytes);
-}
-
-static void write_handshake(struct mk_exposition *out, const char *name,
-			    const struct mk_metrics_peer *peer)
-{
-	const struct mk_label label = { "cluster", peer->name };
-
-	if (peer->handshake_age_s)
-		mk_exposition_count(out, name, &label, 1, peer->handshake_age_s);
+	if (value)
+		mk_exposition_labelled(out, name, "cluster", peer->name, value);
 }
 
 void peer_samples(struct mk_exposition *out, const char *name, size_t offset,
@@ -80,12 +61,11 @@ void peer_samples(struct mk_exposition *out, const char *name, size_t offset,
 		if (offset >= probes && offset < probes + sizeof(struct mk_probes_state))
 			write_probes(out, name, offset - probes, &peers[i]);
 		else if (offset == offsetof(struct mk_metrics_peer, handshake_age_s))
-			write_handshake(out, name, &peers[i]);
+			write_if_known(out, name, &peers[i], peers[i].handshake_age_s);
 		else if (offset == offsetof(struct mk_metrics_peer, nodes))
-			mk_exposition_count(out, name, &(struct mk_label){ "peer", peers[i].name },
-					    1, peers[i].nodes);
+			mk_exposition_labelled(out, name, "peer", peers[i].name, peers[i].nodes);
 		else if (offset == offsetof(struct mk_metrics_peer, mtu_bytes))
-			write_mtu(out, name, &peers[i]);
+			write_if_known(out, name, &peers[i], peers[i].mtu_bytes);
 		else
 			write_directions(out, name, offset, &peers[i]);
 }

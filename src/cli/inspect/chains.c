@@ -37,25 +37,6 @@ static bool names_chain(const char *name, const char *word)
 
 /* ---- one replica ----------------------------------------------------------------------------- */
 
-static void add_counters(const struct mk_cli_chains *chains, unsigned int number,
-			 struct mk_sfc_counters *sum)
-{
-	int cpus = libbpf_num_possible_cpus();
-	cleanup_free struct mk_sfc_counters *per_cpu =
-		calloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*per_cpu));
-	const __u32 key = number;
-
-	if (!per_cpu || mk_table_get(&chains->counters, &key, per_cpu, NULL) < 0)
-		return;
-	for (int cpu = 0; cpu < cpus; cpu++)
-		for (int side = 0; side < MK_SFC_SIDES; side++) {
-			sum->sent_packets[side] += per_cpu[cpu].sent_packets[side];
-			sum->received_packets[side] += per_cpu[cpu].received_packets[side];
-			sum->sent_bytes[side] += per_cpu[cpu].sent_bytes[side];
-			sum->received_bytes[side] += per_cpu[cpu].received_bytes[side];
-		}
-}
-
 static void put_side(json_object *object, const struct mk_sfc_replica *entry,
 		     const struct mk_sfc_counters *sum, enum mk_sfc_side side)
 {
@@ -104,7 +85,7 @@ static void put_replica(json_object *object, const struct all *all, json_object 
 
 	for (size_t i = all->count; number && i-- > 0;) {
 		usable &= mk_replica_is_usable(&all->of[i], number, &entry);
-		add_counters(&all->of[i], number, &sum);
+		(void)mk_table_sum(&all->of[i].counters, &(__u32){ number }, &sum, NULL);
 	}
 	mk_put_text(object, "replica", mk_json_text(names, "name"));
 	mk_put_text(object, "node", mk_json_text(names, "node"));

@@ -19,22 +19,6 @@ struct all {
 	size_t count;
 };
 
-static void add_counters(const struct mk_cli_peers *peers, __u32 number,
-			 struct mk_cluster_counters *sum)
-{
-	int cpus = libbpf_num_possible_cpus();
-	cleanup_free struct mk_cluster_counters *per_cpu =
-		calloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*per_cpu));
-
-	if (!per_cpu || mk_table_get(&peers->counters, &number, per_cpu, NULL) < 0)
-		return;
-	for (int cpu = 0; cpu < cpus; cpu++)
-		for (int way = 0; way < 2; way++) {
-			sum->packets[way] += per_cpu[cpu].packets[way];
-			sum->bytes[way] += per_cpu[cpu].bytes[way];
-		}
-}
-
 static const char *text_of(json_object *entry, const char *key)
 {
 	return json_object_get_string(mk_json_member(entry, key));
@@ -74,7 +58,7 @@ static void put_rows(json_object *object, const struct all *all, __u32 number)
 		const struct mk_view *view = all->of[i].view;
 		struct mk_cluster row;
 
-		add_counters(&all->of[i], number, &sum);
+		(void)mk_table_sum(&all->of[i].counters, &number, &sum, NULL);
 		if (!mk_peer_row(&all->of[i], number, &row) || !has_view(&row))
 			continue;
 		flags |= row.flags;

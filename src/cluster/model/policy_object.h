@@ -24,67 +24,26 @@ union policy_object {
 	struct mk_service_export service_export;
 };
 
-mk_must_check int pod_decode(struct mk_texts *texts, const struct mk_json *tree,
+typedef int policy_decode_fn(struct mk_texts *texts, const struct mk_json *tree,
 			     const struct mk_object_id *id, union policy_object *object,
 			     struct mk_error *err);
-bool pod_equal(const union policy_object *a, const union policy_object *b);
-void pod_release(struct mk_texts *texts, union policy_object *object);
+typedef bool policy_equal_fn(const union policy_object *a, const union policy_object *b);
+typedef void policy_release_fn(struct mk_texts *texts, union policy_object *object);
 
-mk_must_check int namespace_decode(struct mk_texts *texts, const struct mk_json *tree,
-				   const struct mk_object_id *id, union policy_object *object,
-				   struct mk_error *err);
-bool namespace_equal(const union policy_object *a, const union policy_object *b);
-void namespace_release(struct mk_texts *texts, union policy_object *object);
+policy_decode_fn pod_decode, namespace_decode, network_policy_decode, cluster_policy_decode;
+policy_decode_fn chain_decode, cluster_peer_decode, published_cluster_decode;
+policy_decode_fn published_node_decode, published_service_decode, service_export_decode;
 
-mk_must_check int network_policy_decode(struct mk_texts *texts, const struct mk_json *tree,
-					const struct mk_object_id *id, union policy_object *object,
-					struct mk_error *err);
-bool network_policy_equal(const union policy_object *a, const union policy_object *b);
-void network_policy_release(struct mk_texts *texts, union policy_object *object);
+policy_equal_fn pod_equal, namespace_equal, network_policy_equal, cluster_policy_equal;
+policy_equal_fn chain_equal, cluster_peer_equal, published_cluster_equal;
+policy_equal_fn published_node_equal, published_service_equal, service_export_equal;
 
-mk_must_check int cluster_policy_decode(struct mk_texts *texts, const struct mk_json *tree,
-					const struct mk_object_id *id, union policy_object *object,
-					struct mk_error *err);
-bool cluster_policy_equal(const union policy_object *a, const union policy_object *b);
-void cluster_policy_release(struct mk_texts *texts, union policy_object *object);
+policy_release_fn pod_release, namespace_release, network_policy_release, cluster_policy_release;
+policy_release_fn chain_release, cluster_peer_release, published_cluster_release;
+policy_release_fn published_node_release, published_service_release, service_export_release;
 
-mk_must_check int chain_decode(struct mk_texts *texts, const struct mk_json *tree,
-			       const struct mk_object_id *id, union policy_object *object,
-			       struct mk_error *err);
-bool chain_equal(const union policy_object *a, const union policy_object *b);
-void chain_release(struct mk_texts *texts, union policy_object *object);
-
-mk_must_check int cluster_peer_decode(struct mk_texts *texts, const struct mk_json *tree,
-				      const struct mk_object_id *id, union policy_object *object,
-				      struct mk_error *err);
-bool cluster_peer_equal(const union policy_object *a, const union policy_object *b);
 /* @object follows @former, which may have views that its lost status no longer says. */
 void cluster_peer_keep(const union policy_object *former, union policy_object *object);
-void cluster_peer_release(struct mk_texts *texts, union policy_object *object);
-
-mk_must_check int published_cluster_decode(struct mk_texts *texts, const struct mk_json *tree,
-					   const struct mk_object_id *id,
-					   union policy_object *object, struct mk_error *err);
-bool published_cluster_equal(const union policy_object *a, const union policy_object *b);
-void published_cluster_release(struct mk_texts *texts, union policy_object *object);
-
-mk_must_check int published_node_decode(struct mk_texts *texts, const struct mk_json *tree,
-					const struct mk_object_id *id, union policy_object *object,
-					struct mk_error *err);
-bool published_node_equal(const union policy_object *a, const union policy_object *b);
-void published_node_release(struct mk_texts *texts, union policy_object *object);
-
-mk_must_check int published_service_decode(struct mk_texts *texts, const struct mk_json *tree,
-					   const struct mk_object_id *id,
-					   union policy_object *object, struct mk_error *err);
-bool published_service_equal(const union policy_object *a, const union policy_object *b);
-void published_service_release(struct mk_texts *texts, union policy_object *object);
-
-mk_must_check int service_export_decode(struct mk_texts *texts, const struct mk_json *tree,
-					const struct mk_object_id *id, union policy_object *object,
-					struct mk_error *err);
-bool service_export_equal(const union policy_object *a, const union policy_object *b);
-void service_export_release(struct mk_texts *texts, union policy_object *object);
 
 /* peer.c: parse one range of @cidrs, or "a" or "a,b" of two families. A second range of a family is
  * -EINVAL. */

@@ -12,11 +12,9 @@ struct policy_entry {
 };
 
 static const struct {
-	int (*decode)(struct mk_texts *texts, const struct mk_json *tree,
-		      const struct mk_object_id *id, union policy_object *object,
-		      struct mk_error *err);
-	bool (*equal)(const union policy_object *a, const union policy_object *b);
-	void (*release)(struct mk_texts *texts, union policy_object *object);
+	policy_decode_fn *decode;
+	policy_equal_fn *equal;
+	policy_release_fn *release;
 	uint32_t bytes;
 } kinds[MK_KIND_COUNT] = {
 	[MK_KIND_POD] = { pod_decode, pod_equal, pod_release, sizeof(struct mk_pod_object) },

@@ -49,13 +49,6 @@ static const struct mk_table *table_of(const struct mk_clusters_sync *sync, int 
 	return tables[set];
 }
 
-static size_t counter_values(void)
-{
-	int cpus = libbpf_num_possible_cpus();
-
-	return cpus > 0 ? (size_t)cpus : 1;
-}
-
 /* ---- sets ------------------------------------------------------------------------------------ */
 
 static int compare(const void *left, const void *right)
@@ -241,7 +234,7 @@ static int put_entry(const struct applying *apply, int set, const struct entry *
 
 	if (set != COUNTERS)
 		return mk_table_put(table, entry->key, entry->value, apply->err);
-	zeros = calloc(counter_values(), sizeof(*zeros));
+	zeros = calloc(mk_table_cpus(), sizeof(*zeros));
 	return zeros ? mk_table_put(table, entry->key, zeros, apply->err)
 		     : mk_error_errno(apply->err, ENOMEM, "cannot count a cluster's packets");
 }
@@ -478,19 +471,11 @@ bool mk_clusters_sync_spreads_to(const struct mk_clusters_sync *sync, uint32_t n
 int mk_clusters_sync_counters(const struct mk_clusters_sync *sync, uint32_t number,
 			      struct mk_cluster_counters *counters, struct mk_error *err)
 {
-	cleanup_free struct mk_cluster_counters *of = calloc(counter_values(), sizeof(*of));
 	struct mk_error why = { 0 };
 	int ret;
 
 	*counters = (struct mk_cluster_counters){ 0 };
-	if (!of)
-		return mk_error_errno(err, ENOMEM, "cannot read a cluster's counters");
-	ret = mk_table_get(&sync->tables->counters, &number, of, &why);
-	for (size_t cpu = 0; ret == 0 && cpu < counter_values(); cpu++)
-		for (int i = 0; i < 2; i++) {
-			counters->packets[i] += of[cpu].packets[i];
-			counters->bytes[i] += of[cpu].bytes[i];
-		}
+	ret = mk_table_sum(&sync->tables->counters, &number, counters, &why);
 	if (ret < 0 && ret != -ENOENT) {
 		*err = why;
 		return ret;

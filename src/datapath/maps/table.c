@@ -89,12 +89,17 @@ void mk_table_value_row(const struct mk_table *table, void *value, const void *s
 	to_row(table->value_form, value, stored, table->value_size);
 }
 
+size_t mk_table_cpus(void)
+{
+	int cpus = libbpf_num_possible_cpus();
+
+	return cpus > 0 ? (size_t)cpus : 1;
+}
+
 /* The number of values of an entry, one per CPU or one, and the distance between them. */
 static size_t values_of(const struct mk_table *table)
 {
-	int cpus = table->type == BPF_MAP_TYPE_PERCPU_ARRAY ? libbpf_num_possible_cpus() : 1;
-
-	return cpus > 0 ? (size_t)cpus : 1;
+	return table->type == BPF_MAP_TYPE_PERCPU_ARRAY ? mk_table_cpus() : 1;
 }
 
 static size_t value_step(uint32_t size)
@@ -249,6 +254,21 @@ int mk_table_get(const struct mk_table *table, const void *key, void *value, str
 		return mk_error_errno(err, errno, "cannot read an entry of map '%s'", table->name);
 	value_to_row(table, value);
 	return 0;
+}
+
+int mk_table_sum(const struct mk_table *table, const void *key, void *sum, struct mk_error *err)
+{
+	size_t numbers = table->value_size / sizeof(uint64_t), count = numbers * mk_table_cpus();
+	cleanup_free uint64_t *values = calloc(count, sizeof(*values));
+	uint64_t *to = sum;
+	int ret;
+
+	if (!values)
+		return mk_error_errno(err, ENOMEM, "cannot read an entry of map '%s'", table->name);
+	ret = mk_table_get(table, key, values, err);
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		to[i % numbers] += values[i];
+	return ret;
 }
 
 static int put(const struct mk_table *table, const void *key, const void *value, uint64_t flags,

@@ -69,6 +69,11 @@ void mk_table_value_row(const struct mk_table *table, void *value, const void *s
 /* -ENOENT: no such entry (@err says so). */
 mk_must_check int mk_table_get(const struct mk_table *table, const void *key, void *value,
 			       struct mk_error *err);
+/* Return how many values an entry of a per-CPU table has. */
+size_t mk_table_cpus(void);
+/* Read an entry of a per-CPU table whose value is numbers of 64 bits, and add up each in @sum.
+ * After an error, @sum stays. */
+int mk_table_sum(const struct mk_table *table, const void *key, void *sum, struct mk_error *err);
 mk_must_check int mk_table_put(const struct mk_table *table, const void *key, const void *value,
 			       struct mk_error *err);
 /* -EEXIST: there is such an entry already, and it stays. */

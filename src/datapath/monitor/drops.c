@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/monitor/drops.h"
 
-#include <bpf/libbpf.h>
-#include <stdlib.h>
-
-#include "base/cleanup.h"
 #include "datapath/maps/bpflog.h"
 #include "datapath/maps/table.h"
 
@@ -43,38 +39,6 @@ const char *mk_hook_name(unsigned int hook)
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
-static int read_counter(const struct mk_table *table, __u32 key, struct mk_drop_counter *per_cpu,
-			int cpus, struct mk_drop_counter *sum, struct mk_error *err)
-{
-	int ret = mk_table_get(table, &key, per_cpu, err);
-
-	*sum = (struct mk_drop_counter){ 0 };
-	for (int cpu = 0; ret == 0 && cpu < cpus; cpu++) {
-		sum->packets += per_cpu[cpu].packets;
-		sum->bytes += per_cpu[cpu].bytes;
-	}
-	return ret;
-}
-
-static int read_all(const struct mk_table *table, struct mk_drop_totals *totals,
-		    struct mk_error *err)
-{
-	int cpus = libbpf_num_possible_cpus();
-	cleanup_free struct mk_drop_counter *per_cpu = NULL;
-	int ret = 0;
-
-	if (cpus < 0)
-		return mk_error_errno(err, -cpus, "cannot count the CPUs");
-	per_cpu = calloc((size_t)cpus, sizeof(*per_cpu));
-	if (!per_cpu)
-		return mk_error_errno(err, ENOMEM, "cannot read map 'drops'");
-	for (__u32 reason = 0; reason < MK_DROP_COUNT; reason++)
-		for (__u32 hook = 0; ret == 0 && hook < MK_HOOK_COUNT; hook++)
-			ret = read_counter(table, reason * MK_HOOK_COUNT + hook, per_cpu, cpus,
-					   &totals->counter[reason][hook], err);
-	return ret;
-}
-
 int mk_drops_read(const char *bpf_dir, struct mk_drop_totals *totals, struct mk_error *err)
 {
 	cleanup_table struct mk_table table = { 0 };
@@ -84,5 +48,10 @@ int mk_drops_read(const char *bpf_dir, struct mk_drop_totals *totals, struct mk_
 	if (ret < 0)
 		return ret;
 	mk_bpflog_init();
-	return read_all(&table, totals, err);
+	*totals = (struct mk_drop_totals){ 0 };
+	for (__u32 reason = 0; reason < MK_DROP_COUNT; reason++)
+		for (__u32 hook = 0; ret == 0 && hook < MK_HOOK_COUNT; hook++)
+			ret = mk_table_sum(&table, &(__u32){ reason * MK_HOOK_COUNT + hook },
+					   &totals->counter[reason][hook], err);
+	return ret;
 }

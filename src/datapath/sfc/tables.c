@@ -33,13 +33,6 @@ static void image_set(struct sfc_image *image, size_t number, const void *row)
 		image->top = number + 1;
 }
 
-size_t counter_values(void)
-{
-	int cpus = libbpf_num_possible_cpus();
-
-	return cpus > 0 ? (size_t)cpus : 1;
-}
-
 /* Pages of rows that are never used take no memory. */
 static bool make(struct mk_sfc_sync *sync, const struct mk_sfc_tables *tables)
 {
@@ -55,7 +48,7 @@ static bool make(struct mk_sfc_sync *sync, const struct mk_sfc_tables *tables)
 
 	sync->tables = tables;
 	sync->family = mk_table_family(&tables->replicas);
-	sync->counter = calloc(counter_values(), sizeof(struct mk_sfc_counters));
+	sync->counter = calloc(mk_table_cpus(), sizeof(struct mk_sfc_counters));
 	sync->sets[SFC_PORTS] = (struct sfc_set){ .table = &tables->ports, .room = MK_SFC_PORTS };
 	sync->sets[SFC_TAGS] = (struct sfc_set){ .table = &tables->tags, .room = MK_SFC_REPLICAS };
 	for (size_t i = 0; i < SFC_MAPS; i++) {
@@ -272,7 +265,7 @@ static int put_counter(const struct applying *apply, uint32_t number)
 	struct mk_sfc_sync *sync = apply->sync;
 	int ret = 0;
 
-	memset(sync->counter, 0, counter_values() * sizeof(struct mk_sfc_counters));
+	memset(sync->counter, 0, mk_table_cpus() * sizeof(struct mk_sfc_counters));
 	ret = mk_table_put(&sync->tables->counters, &number, sync->counter, apply->err);
 	if (ret == 0) {
 		sync->counted[number] = true;
@@ -316,19 +309,12 @@ static int remove_counters(const struct applying *apply)
 int mk_sfc_sync_counters(const struct mk_sfc_sync *sync, uint16_t replica,
 			 struct mk_sfc_counters *counters, struct mk_error *err)
 {
-	const struct mk_sfc_counters *of = (const void *)sync->counter;
 	struct mk_error why = { 0 };
 	uint32_t number = replica;
-	int ret = mk_table_get(&sync->tables->counters, &number, sync->counter, &why);
+	int ret;
 
 	*counters = (struct mk_sfc_counters){ 0 };
-	for (size_t cpu = 0; ret == 0 && cpu < counter_values(); cpu++)
-		for (size_t side = 0; side < MK_SFC_SIDES; side++) {
-			counters->sent_packets[side] += of[cpu].sent_packets[side];
-			counters->sent_bytes[side] += of[cpu].sent_bytes[side];
-			counters->received_packets[side] += of[cpu].received_packets[side];
-			counters->received_bytes[side] += of[cpu].received_bytes[side];
-		}
+	ret = mk_table_sum(&sync->tables->counters, &number, counters, &why);
 	if (ret < 0 && ret != -ENOENT)
 		*err = why;
 	return ret == -ENOENT ? 0 : ret;

@@ -114,7 +114,6 @@ mk_must_check int ends_sweep(struct mk_sfc_sync *sync, uint64_t now_ns, struct m
 void say_changed(const struct mk_table *table, uint64_t key);
 
 /* Return the number of values of an entry of map sfc_counters. */
-size_t counter_values(void);
 
 static inline void *image_row(const struct sfc_image *image, size_t number)
 {
