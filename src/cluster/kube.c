@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/kube_internal.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +9,15 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "cluster/api/exchange.h"
 #include "cluster/api/http.h"
-#include "cluster/api/version.h"
 #include "cluster/lead_internal.h"
 
 /* ---- from the reflectors --------------------------------------------------------------------- */
+
+#define VERSION_SILENCE_MS 10000
+#define VERSION_BYTES	   4096 /* usually about 500 */
+#define VERSION_CHARS	   64
 
 static void look_later(struct mk_kube *kube);
 
@@ -141,9 +146,19 @@ static bool is_read(const struct mk_kube *kube, enum mk_resource_id id)
 	return kube->reflectors[id] && mk_reflector_has_listed(kube->reflectors[id]);
 }
 
-static void on_version(void *ctx, const char *version, const char *why)
+/* Is it one word, fit for a line of the log? */
+static bool is_word(const char *text)
 {
-	const struct mk_kube *kube = ctx;
+	if (!*text || strlen(text) >= VERSION_CHARS)
+		return false;
+	for (; *text; text++)
+		if (!isgraph((unsigned char)*text))
+			return false;
+	return true;
+}
+
+static void say_version(const struct mk_kube *kube, const char *version, const char *why)
+{
 	bool streams = mk_reflector_has_streamed(kube->reflectors[MK_RESOURCE_SERVICES]);
 
 	mk_log_info("API server version=%s lists=%s endpoints=%s ServiceCIDRs=%s%s%s%s",
@@ -153,14 +168,37 @@ static void on_version(void *ctx, const char *version, const char *why)
 		    why ? why : "", why ? "'" : "");
 }
 
+/* Nothing depends on the version: requests show what the server can do. */
+static void on_version(void *ctx, const struct mk_answer *answer)
+{
+	const char *version = mk_json_text(answer->tree, "gitVersion");
+	struct mk_kube *kube = ctx;
+	char why[64];
+
+	kube->version = NULL;
+	snprintf(why, sizeof(why), "HTTP status %d for /version", answer->status);
+	if (answer->status != 200)
+		say_version(kube, NULL, answer->status ? why : answer->why);
+	else if (is_word(version))
+		say_version(kube, version, NULL);
+	else
+		say_version(kube, NULL, "/version has no gitVersion");
+}
+
 /* Log what the server has, which is known only after its answers. */
 static void say_what_was_found(struct mk_kube *kube)
 {
+	const struct mk_exchange_request request = { .method = "GET",
+						     .target = "/version",
+						     .silence_ms = VERSION_SILENCE_MS,
+						     .kept_bytes = VERSION_BYTES,
+						     .done = on_version,
+						     .ctx = kube };
 	struct mk_error err;
 
-	kube->version = mk_version_ask(kube->http, on_version, kube, &err);
+	kube->version = mk_exchange_start(kube->http, &request, &err);
 	if (!kube->version)
-		on_version(kube, NULL, err.text);
+		say_version(kube, NULL, err.text);
 }
 
 static void look(uv_timer_t *timer)
@@ -270,7 +308,7 @@ void kube_stop(struct mk_kube *kube)
 	lead_free(kube->lead);
 	kube_chains_free(kube->chains);
 	mk_report_free(kube->report);
-	mk_version_free(kube->version);
+	mk_exchange_cancel(kube->version);
 	mk_http_free(kube->http);
 	mk_credentials_release(&kube->credentials);
 	free(kube->node_name);

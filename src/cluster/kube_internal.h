@@ -25,7 +25,7 @@ struct mk_kube {
 	struct mk_report *report; /* NULL: nothing is reported */
 	struct kube_chains *chains; /* NULL as @report */
 	struct mk_lead *lead; /* NULL as @report */
-	struct mk_version *version;
+	struct mk_exchange *version; /* the request for it, once, for the log */
 	mk_listed_fn *listed;
 	void *ctx;
 	bool told; /* listed() was called */

@@ -418,13 +418,8 @@ int mk_node_clusters_reconcile(struct mk_node_clusters *clusters, struct mk_erro
 
 static bool is_written(const struct mk_node_clusters *clusters)
 {
-	const struct mk_core *core = clusters->node->core;
-
-	for (size_t i = 0; i < MK_FAMILIES; i++)
-		if (mk_family_is_loaded(&core->families[i]) &&
-		    clusters->loads[i] != core->families[i].loads)
-			return false;
-	return clusters->written && clusters->exports.written;
+	return clusters->written && clusters->exports.written &&
+	       !mk_core_is_fresh(clusters->node->core, clusters->loads);
 }
 
 /* Without clusterName, only an earlier run's entries are of interest. */

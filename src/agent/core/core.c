@@ -86,6 +86,14 @@ bool mk_core_all(const struct mk_core *core, mk_family_test *test)
 	return some;
 }
 
+bool mk_core_is_fresh(const struct mk_core *core, const unsigned int loads[MK_FAMILIES])
+{
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (mk_family_is_loaded(&core->families[i]) && loads[i] != core->families[i].loads)
+			return true;
+	return false;
+}
+
 /* Keep the earlier deadline, so that a stream of changes cannot postpone the steps. */
 void mk_core_schedule(struct mk_core *core, uint64_t delay_ms)
 {

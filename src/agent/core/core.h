@@ -105,6 +105,8 @@ bool mk_family_has_chains(const struct mk_family *family);
 typedef bool mk_family_test(const struct mk_family *family);
 bool mk_core_any(const struct mk_core *core, mk_family_test *test);
 bool mk_core_all(const struct mk_core *core, mk_family_test *test);
+/* Has a family been loaded again since its `loads` were @loads? */
+bool mk_core_is_fresh(const struct mk_core *core, const unsigned int loads[MK_FAMILIES]);
 /* Run the steps in at most @delay_ms. */
 void mk_core_schedule(struct mk_core *core, uint64_t delay_ms);
 /* ... because these parts (enum mk_unsure) have to look again. */

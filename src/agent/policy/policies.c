@@ -226,17 +226,6 @@ static int apply(struct mk_node_policies *policies, const struct mk_policy_chang
 	return ret;
 }
 
-static bool has_fresh(const struct mk_node_policies *policies)
-{
-	const struct mk_core *core = policies->node->core;
-
-	for (size_t i = 0; i < MK_FAMILIES; i++)
-		if (mk_family_is_loaded(&core->families[i]) &&
-		    policies->loads[i] != core->families[i].loads)
-			return true;
-	return false;
-}
-
 /* A datapath that has just been loaded gets all rows, once. */
 static int apply_all(struct mk_node_policies *policies, struct mk_error *err)
 {
@@ -355,7 +344,7 @@ static int write_tables(struct mk_node_policies *policies, struct mk_error *err)
 		write_names(policies);
 	hold_new_pods(policies);
 	ret = apply(policies, changes, false, err);
-	if (has_fresh(policies))
+	if (mk_core_is_fresh(policies->node->core, policies->loads))
 		ret = ret ?: apply_all(policies, err);
 	mk_policies_written(policies->compiler);
 	if (!policies->noted)
@@ -391,7 +380,8 @@ static int look(struct mk_node_policies *policies, struct mk_error *err)
 	struct mk_core *core = policies->node->core;
 	int ret = 0;
 
-	if (core->unsure & MK_UNSURE_SANDBOXES || has_fresh(policies))
+	if (core->unsure & MK_UNSURE_SANDBOXES ||
+	    mk_core_is_fresh(policies->node->core, policies->loads))
 		ret = look_at_sandboxes(policies, err);
 	if (ret == 0 && core->unsure & MK_UNSURE_NODE_ADDRESSES)
 		ret = nodes_read(policies->node, policies->compiler, err);
@@ -452,7 +442,7 @@ static bool is_settled(const struct mk_node_policies *policies)
 	const unsigned int unsure = MK_UNSURE_SANDBOXES | MK_UNSURE_NODE_ADDRESSES;
 
 	return policies->settled && !(policies->node->core->unsure & unsure) &&
-	       !has_fresh(policies);
+	       !mk_core_is_fresh(policies->node->core, policies->loads);
 }
 
 static int follow(struct mk_node_policies *policies, struct mk_error *err)
@@ -487,7 +477,7 @@ int mk_node_policies_reconcile(struct mk_node_policies *policies, struct mk_erro
 		return 0;
 	if (core->config.policy_mode != MK_POLICIES_OFF)
 		ret = follow(policies, err);
-	else if (has_fresh(policies))
+	else if (mk_core_is_fresh(policies->node->core, policies->loads))
 		ret = open_all(policies, err);
 	return ret < 0 ? mk_error_wrap(err, "network policies") : 0;
 }

@@ -78,17 +78,6 @@ static struct mk_sfc_sync *sync_of(const struct mk_family *family)
 	return mk_datapath_sfc(family->datapath);
 }
 
-static bool has_fresh(const struct mk_node_sfc *sfc)
-{
-	const struct mk_core *core = sfc->node->core;
-
-	for (size_t i = 0; i < MK_FAMILIES; i++)
-		if (mk_family_is_loaded(&core->families[i]) &&
-		    sfc->loads[i] != core->families[i].loads)
-			return true;
-	return false;
-}
-
 static int begin(struct mk_node_sfc *sfc, struct mk_error *err)
 {
 	const struct mk_core *core = sfc->node->core;
@@ -232,7 +221,8 @@ static bool has_pods(const struct mk_node_sfc *sfc)
 
 static bool is_settled(const struct mk_node_sfc *sfc)
 {
-	return sfc->settled && !(sfc->node->core->unsure & MK_UNSURE_PORTS) && !has_fresh(sfc);
+	return sfc->settled && !(sfc->node->core->unsure & MK_UNSURE_PORTS) &&
+	       !mk_core_is_fresh(sfc->node->core, sfc->loads);
 }
 
 /* Without a chain, now or before, nothing has to be known of ports. */
