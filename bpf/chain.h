@@ -29,16 +29,17 @@ static __always_inline __u8 chain_way(__u8 session_flags)
 	       (session_flags & MK_SESSION_FORWARD ? CHAIN_TO_HOST : CHAIN_OF_SESSION);
 }
 
-/* The destination of a flow's first packet. */
+/* The destination of a flow's first packet. The session is still to be opened if it is less than
+ * CHAIN_FOLLOWS. */
 enum chain_opens {
 	CHAIN_OPENS_NONE, /* the flow needs no session */
 	CHAIN_OPENS_SERVICE, /* a Service's frontend */
 	CHAIN_OPENS_HOST_PORT, /* a host port: a port of this host that leads to a pod */
 	CHAIN_OPENS_EXTERNAL, /* an external address of this cluster (clusters.h) */
-	CHAIN_OPENS_OWN, /* neither: the packet's own destination */
+	CHAIN_OPENS_DELEGATED, /* a frontend whose node has delegated the flow (direct_return.h) */
+	CHAIN_OPENS_OWN, /* none of them: the packet's own destination */
 	CHAIN_FOLLOWS, /* the flow has a session, and program `policy` has to see it again */
 	CHAIN_RESUMES, /* .. and a path, whose replica at room->flow.resume is to be replaced */
-	CHAIN_OPENS_DELEGATED, /* a frontend whose node has delegated the flow (direct_return.h) */
 };
 
 /* The data in skb->cb. Each comment ends with the program that writes the member. */

@@ -354,23 +354,4 @@ static __always_inline int delegated_request(struct __sk_buff *skb, const struct
 	return MK_GO_ON;
 }
 
-/* Does a packet whose session has VIA_OVERLAY go to the pod, or straight to the client? The session
- * is @established or not. All answers of a flow that came translated keep their source and go back.
- * A fragment goes straight, because the others may not fit the overlay. */
-static __always_inline int needs_no_node(struct __sk_buff *skb, const struct packet *pkt,
-					 const struct session_hit *hit, int established)
-{
-	const struct mk_link_set *links = links_now();
-
-	if (hit->flags & MK_SESSION_FORWARD)
-		return 1;
-	if (mk_addr_eq(&hit->to.saddr, &pkt->tuple.saddr))
-		return 0;
-	if (pkt->fragment != MK_WHOLE)
-		return 1;
-	if (established && !(pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_FIN | MK_TCP_RST)))
-		return 1;
-	return links && wire_bytes(skb, pkt) > links->overlay_mtu_bytes;
-}
-
 #endif

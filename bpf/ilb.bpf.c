@@ -3,6 +3,7 @@
  * Traffic of local pods and of the host to a Service gets a backend as its destination, traffic to
  * a host port gets its pod. Answers get back the address that the client asked, whichever program
  * opened the session. The packet then goes directly into a local pod, or to the router. */
+#include "answer.h"
 #include "collision.h"
 #include "chain.h"
 #include "client.h"
@@ -219,7 +220,7 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 	if (hit.flags & MK_SESSION_VIA_OVERLAY) {
 		if (is_delegated(hit.flags, &hit.to.daddr)) /* it comes by another node now */
 			return delegate_on(skb, ctx, pkt, hit.node);
-		if (needs_no_node(skb, pkt, &hit, ret > 0))
+		if (needs_no_node(skb, pkt, &pkt->tuple.saddr, &hit, ret > 0))
 			hit.flags &= ~MK_SESSION_VIA_OVERLAY;
 	}
 	affinity_earn(pkt, MK_SCOPE_INTERNAL, &hit);

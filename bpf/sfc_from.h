@@ -4,6 +4,7 @@
 #ifndef MK_BPF_SFC_FROM_H
 #define MK_BPF_SFC_FROM_H
 
+#include "answer.h"
 #include "fragment.h"
 #include "icmp_error.h"
 #include "session.h"
@@ -207,6 +208,20 @@ static __always_inline int is_news(const struct packet *pkt, const struct sessio
 	return forgotten(!hit->completed | ends, hit->policy_seen);
 }
 
+/* The way of an answer that has passed its functions. That of an ICMP error is known already
+ * (icmp_error_translate()). @sent: as in leave_last(). */
+static __always_inline __u8 way_of_answer(struct __sk_buff *skb, const struct packet *pkt,
+					  const struct session_hit *hit,
+					  const struct mk_tuple *sent)
+{
+	__u8 way = hit->flags & CHAIN_OF_SESSION;
+
+	if (way & CHAIN_VIA_OVERLAY && needs_no_node(skb, pkt, &sent->saddr, hit,
+						     bpf_map_lookup_elem(&sessions, sent) != NULL))
+		way &= ~CHAIN_VIA_OVERLAY;
+	return way;
+}
+
 /* The packet has passed its last function, and @pkt is what its receiver gets. @sent: its tuple as
  * functions see it. */
 static __always_inline int leave_last(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -214,10 +229,7 @@ static __always_inline int leave_last(struct __sk_buff *skb, struct chain_ctx *c
 				      const struct session_hit *hit, const struct mk_tuple *sent,
 				      int forward)
 {
-	if (!forward)
-		ctx->flags |= hit->flags & CHAIN_OF_SESSION;
-	else
-		ctx->flags |= CHAIN_TRANSLATED;
+	ctx->flags |= forward ? CHAIN_TRANSLATED : way_of_answer(skb, pkt, hit, sent);
 	if (forward && !mk_addr_eq(&room->flow.client, &pkt->tuple.saddr))
 		ctx->flags |= CHAIN_NEW_SOURCE;
 	if (!forward && pkt->l4 != MK_L4_ICMP_ERROR && is_news(pkt, hit)) {
