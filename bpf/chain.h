@@ -72,6 +72,12 @@ struct chain_ctx {
 };
 _Static_assert(sizeof(struct chain_ctx) <= 5 * 4, "skb->cb");
 
+/* Is the packet the first one of a flow to a Service? */
+static __always_inline int opens_service(const struct chain_ctx *ctx)
+{
+	return ctx->opens == CHAIN_OPENS_SERVICE || ctx->opens == CHAIN_OPENS_DELEGATED;
+}
+
 union chain_words {
 	struct chain_ctx ctx;
 	__u32 word[4];

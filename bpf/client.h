@@ -30,6 +30,15 @@ static __always_inline void mac_of_node(__u8 *vtep_mac, __u32 node)
 	__builtin_memcpy(vtep_mac + 2, &node, sizeof(node));
 }
 
+static __always_inline __u32 node_of_this(void)
+{
+	__u8 mac[ETH_ALEN] __attribute__((aligned(4)));
+
+	for (int i = 0; i < ETH_ALEN; i++)
+		mac[i] = mk_node.vtep_mac[i];
+	return node_of_mac(mac);
+}
+
 /* The node that sent the frame by the overlay; 0: the frame is too short. */
 static __always_inline __u32 node_of_frame(struct __sk_buff *skb)
 {

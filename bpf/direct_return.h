@@ -118,7 +118,8 @@ static __always_inline int is_answer_of_session(const struct packet *pkt)
 	       session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
-/* Note such an answer in its session, as if it were the pod's. The pod's node counts it. */
+/* Note such an answer in its session, as if it were the pod's. The pod's node counts it. This node
+ * does not see what the pod acknowledges later, so any RST of the client is valid here. */
 static __always_inline void note_answer(struct __sk_buff *skb, struct packet *pkt)
 {
 	struct session_tables tables = SERVICE_SESSIONS;
@@ -136,6 +137,10 @@ static __always_inline void note_answer(struct __sk_buff *skb, struct packet *pk
 	tuple_reverse(&pkt->tuple, &session->to);
 	pkt->tuple.path = 0;
 	session_find(skb, tables, pkt, &hit);
+	session = bpf_map_lookup_elem(tables.established, &pkt->tuple);
+	session = session ?: bpf_map_lookup_elem(tables.young, &pkt->tuple);
+	if (session)
+		session->ack = 0;
 	pkt->tuple = answer;
 }
 
@@ -292,6 +297,21 @@ static __always_inline struct mk_frontend *frontend_of_delegated(struct __sk_buf
 	return service_find(&here, MK_SCOPE_EXTERNAL);
 }
 
+/* A request of a delegated flow comes by @node, not by the one in the session: an external address
+ * has moved. Answers follow it. */
+static __always_inline void note_node(const struct packet *pkt, const struct session_hit *hit,
+				      __u32 node)
+{
+	struct mk_session *session;
+
+	if (!(hit->flags & MK_SESSION_FORWARD) || hit->node == node)
+		return;
+	session = bpf_map_lookup_elem(&sessions, &pkt->tuple);
+	session = session ?: bpf_map_lookup_elem(&sessions_young, &pkt->tuple);
+	if (session)
+		session->set_id = node;
+}
+
 /* Has another node delegated this packet of a client outside? */
 static __always_inline int is_delegated_here(struct __sk_buff *skb, const struct packet *pkt)
 {
@@ -310,7 +330,8 @@ static __always_inline int delegate_back(struct __sk_buff *skb, struct chain_ctx
 }
 
 /* Choose a local backend: Maglev's choice, which is the other node's, if it is local; otherwise by
- * hash. Local backends come first. Returns 0, or -1 if there is none. */
+ * hash. Local backends come first. Returns 0, or -1 if there is none, or it is this host itself,
+ * whose answers the other node would not see. */
 static __always_inline int choose_local(const struct mk_frontend *service,
 					const struct mk_tuple *tuple, struct mk_backend *backend)
 {
@@ -324,7 +345,7 @@ static __always_inline int choose_local(const struct mk_frontend *service,
 	if (key.index >= service->local_count)
 		key.index = (__u64)client_hash(tuple) * service->local_count >> 32;
 	chosen = service->local_count ? bpf_map_lookup_elem(&service_backends, &key) : NULL;
-	if (!chosen)
+	if (!chosen || !is_local_pod(&chosen->addr))
 		return -1;
 	*backend = *chosen;
 	return 0;

@@ -190,6 +190,7 @@ int elb(struct __sk_buff *skb)
 		if (hit.flags & MK_SESSION_VIA_OVERLAY) {
 			if (is_delegated(hit.flags, &hit.to.daddr))
 				return delegate_to(skb, &ctx, &pkt, hit.node);
+			note_node(&pkt, &hit, node_of_this());
 			hit.flags &= ~MK_SESSION_VIA_OVERLAY;
 		}
 		affinity_earn(&pkt, MK_SCOPE_EXTERNAL, &hit);

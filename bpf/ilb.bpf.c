@@ -220,6 +220,7 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 	if (hit.flags & MK_SESSION_VIA_OVERLAY) {
 		if (is_delegated(hit.flags, &hit.to.daddr)) /* it comes by another node now */
 			return delegate_on(skb, ctx, pkt, hit.node);
+		note_node(pkt, &hit, node_of_frame(skb));
 		if (needs_no_node(skb, pkt, &pkt->tuple.saddr, &hit, ret > 0))
 			hit.flags &= ~MK_SESSION_VIA_OVERLAY;
 	}

@@ -435,7 +435,7 @@ static __always_inline int deny(struct __sk_buff *skb, const struct chain_ctx *c
 	if (ctx->opens == CHAIN_FOLLOWS && reason != MK_DROP_POLICY_PENDING &&
 	    !is_crossing(ctx, pkt))
 		end_session(pkt, &room->request);
-	if (ctx->opens == CHAIN_OPENS_SERVICE)
+	if (opens_service(ctx))
 		account_drop(room->request.service_id, reason);
 	count_drop(skb, ctx->hook, reason);
 	event = drop_event(skb, ctx->hook, reason, &pkt->tuple);

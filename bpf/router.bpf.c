@@ -322,7 +322,7 @@ static __always_inline int tuple_of_client(struct __sk_buff *skb, const struct p
 }
 
 /* Set *@route to the node by which the client outside came that this packet is for (client.h).
- * Returns 0, or -1. */
+ * Returns 0, or -1: by none, or by this one. */
 static __always_inline int route_of_client(struct __sk_buff *skb, const struct packet *pkt,
 					   struct mk_route *route)
 {
@@ -335,7 +335,7 @@ static __always_inline int route_of_client(struct __sk_buff *skb, const struct p
 	session = bpf_map_lookup_elem(&sessions, &key);
 	session = session ?: bpf_map_lookup_elem(&sessions_young, &key);
 	node = session ? mk_session_node(session) : 0;
-	if (!node)
+	if (!node || node == node_of_this())
 		return -1;
 	route_to(node, route);
 	return 0;
@@ -572,6 +572,16 @@ static __always_inline int is_single_host(const struct mk_addr *addr, __u8 hook)
 	return may_get_error(addr) && !is_uplink_broadcast(addr);
 }
 
+/* Is the packet quoted as its sender outside knows it? Another node has delegated its flow
+ * (direct_return.h). Such an error goes straight, because its source is not that node's. */
+static __always_inline int quotes_delegated(__u8 flags)
+{
+	const struct scratch *room = scratch_of_this_cpu();
+
+	return flags & CHAIN_VIA_OVERLAY && room &&
+	       !mk_addr_eq(&room->inner.tuple.daddr, &room->inner_to.daddr);
+}
+
 /* Translate the quoted packet back to what its sender has sent: it may have been rewritten before
  * it was refused. An answer from outside was for this node's masquerade. Returns 0, or -1. */
 static __always_inline int translate_back(struct __sk_buff *skb, const struct chain_ctx *ctx,
@@ -581,6 +591,8 @@ static __always_inline int translate_back(struct __sk_buff *skb, const struct ch
 		return 0;
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, flags))
 		return -1;
+	if (quotes_delegated(*flags))
+		*flags &= ~CHAIN_VIA_OVERLAY;
 	if ((ctx->hook != MK_HOOK_UPLINK && ctx->hook != MK_HOOK_FUNCTION) ||
 	    is_pod_range(&pkt->tuple.daddr))
 		return 0;

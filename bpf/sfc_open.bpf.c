@@ -210,7 +210,7 @@ static __always_inline int refuse_flow(struct __sk_buff *skb, const struct chain
 				       const struct packet *pkt, const struct scratch *room,
 				       int reason)
 {
-	if (ctx->opens == CHAIN_OPENS_SERVICE)
+	if (opens_service(ctx))
 		account_drop(room->request.service_id, reason);
 	return drop(skb, ctx->hook, reason, &pkt->tuple);
 }

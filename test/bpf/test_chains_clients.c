@@ -177,6 +177,22 @@ static const struct policy_row rows[] = {
 	    OUT("tcp " B ":40000 > 192.168.99.11:8080", "passes"), "went to a pod", "paths 0" } },
 };
 
+/* The pod's node counts for the Service what it drops. */
+static const struct policy_row counted[] = {
+	{ "a policy's drop is counted",
+	  { ASKED, "set i isolates", "pod 10.244.1.3 in=i out=open",
+	    IN("tcp " CP " > " VP, "POLICY_INGRESS") } },
+	{ "a chain's drop is counted",
+	  { ASKED, "chain 2 4", INGRESS, IN("tcp " CP " > " VP, "SFC_UNAVAILABLE") } },
+};
+
+START_TEST(test_counted)
+{
+	policy_run(&counted[_i]);
+	ck_assert_msg(fixture_count("service_drops") == 1, "%s", counted[_i].rule);
+}
+END_TEST
+
 START_TEST(test_row)
 {
 	policy_run(&rows[_i]);
@@ -189,4 +205,5 @@ BPF_SUITE("chains_clients")
 
 	tcase_add_checked_fixture(tcase, policy_start, NULL);
 	tcase_add_loop_test(tcase, test_row, 0, ROWS(rows));
+	tcase_add_loop_test(tcase, test_counted, 0, ROWS(counted));
 }

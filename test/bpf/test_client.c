@@ -251,6 +251,8 @@ START_TEST(test_errors)
 	error = error_about(served[2].answer, "icmp 198.51.100.1 > 10.244.1.3", NODE2,
 			    ICMP_FRAG_NEEDED);
 	fixture_expect("a router's", MK_HOOK_OVERLAY, &error, TO_POD, NULL);
+	hop("this node's", MK_HOOK_OVERLAY, served[2].request,
+	    &(struct frame_options){ .source_mac = NODE2, .ttl = 1 }, TO_OVERLAY, NULL, NODE2);
 	hop("taken", MK_HOOK_UPLINK, taken[1].request, NULL, TO_OVERLAY, NULL, NULL);
 	error = error_about(taken[1].seen, "icmp 10.244.2.7 > 203.0.113.9", NULL,
 			    ICMP_PORT_UNREACH);

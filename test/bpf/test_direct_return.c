@@ -38,6 +38,20 @@ START_TEST(test_taken_ends)
 }
 END_TEST
 
+/* This node does not see what the pod acknowledges, so any RST of the client ends the session. */
+START_TEST(test_client_resets)
+{
+	const struct frame_options far = { .tcp_flags = RST, .seq = 1001 + (9 << 20) };
+	const struct frame_options syn = { .seq = 900000 };
+
+	take(&taken[0]);
+	to_node2("RST after 9 MiB", MK_HOOK_UPLINK, taken[0].request, &far, taken[0].request);
+	set_direct(false);
+	hop("the port again, on another way", MK_HOOK_UPLINK, taken[0].request, &syn, TO_OVERLAY,
+	    "tcp 203.0.113.9:5000 > 10.244.2.7:8080", NODE2);
+}
+END_TEST
+
 /* Without its session an answer goes out nevertheless: a FIN must not be lost. From an unknown
  * address it may be a request, and goes back to its node (test_sent_back), which drops it. */
 START_TEST(test_answer_of_no_session)
@@ -135,6 +149,41 @@ START_TEST(test_served_ends)
 	serve(&served[0]);
 	to_node2("FIN", MK_HOOK_POD, served[0].answer, &fin, served[0].answered);
 	to_node2("RST", MK_HOOK_POD, served[0].answer, &rst, served[0].answered);
+}
+END_TEST
+
+/* The external address moves to node3, as if node2 had died, and then to this node: what ends or begins
+ * a flow goes where its last request came from. */
+static void answer_by(const char *name, const struct served *of, const char *mac)
+{
+	const struct frame_options fin = { .tcp_flags = FIN | ACK, .sctp_chunk = SCTP_SHUTDOWN };
+
+	hop(name, MK_HOOK_POD, of->answer, &fin, mac ? between.where : TO_UPLINK, of->answered,
+	    mac);
+}
+
+START_TEST(test_address_moves)
+{
+	static const struct served external[] = {
+		{ .request = "tcp 203.0.113.9:5000 > 198.51.100.9:81",
+		  .answered = "tcp 198.51.100.9:81 > 203.0.113.9:5000" },
+		{ .request = "udp 203.0.113.9:5000 > 198.51.100.9:81",
+		  .answered = "udp 198.51.100.9:81 > 203.0.113.9:5000" },
+		{ .request = "sctp 203.0.113.9:5000 > 198.51.100.9:81",
+		  .answered = "sctp 198.51.100.9:81 > 203.0.113.9:5000" },
+	};
+	struct served of = served[_i];
+	const char *mac3 = between.ifindex ? LINK3 : NODE3;
+
+	of.request = external[_i].request;
+	of.answered = external[_i].answered;
+	from_node2("by node2", of.request, NULL, TO_POD, of.seen);
+	from_node(between.mac3, "by node3", of.request, &of.next, TO_POD, of.seen);
+	answer_by("its answer", &of, mac3);
+	hop("by this node", MK_HOOK_UPLINK, of.request, &of.next, TO_POD, of.seen, NULL);
+	answer_by("its answer straight", &of, NULL);
+	from_node2("by node2 again", of.request, &of.next, TO_POD, of.seen);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 END_TEST
 
@@ -271,6 +320,34 @@ START_TEST(test_no_round)
 }
 END_TEST
 
+/* ---- synRate --------------------------------------------------------------------------------- */
+
+static void load_gate(void)
+{
+	fixture_syn_ns(4000000000u);
+	delegated_load();
+}
+
+/* In a flood of SYNs the node that takes the request asks a client, and only a new one. Neither a flow
+ * that node2 sends back nor one that it delegates is asked. */
+START_TEST(test_flood)
+{
+	const struct frame_options sent_back = { .source_mac = "06:4d:0a:12:00:02",
+						 .tcp_flags = ACK };
+
+	take(&taken[0]);
+	fixture_syn_flood();
+	to_node2("an open flow", MK_HOOK_UPLINK, taken[0].request, &ack, taken[0].request);
+	hop("sent back", MK_HOOK_OVERLAY, taken[0].request, &sent_back, TO_OVERLAY,
+	    "tcp 203.0.113.9:5000 > 10.244.2.7:8080", NODE2);
+	serve(&served[0]);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+	hop("a new one", MK_HOOK_UPLINK, "tcp 203.0.113.9:5001 > 192.168.99.11:30080", NULL,
+	    TO_UPLINK, "tcp 192.168.99.11:30080 > 203.0.113.9:5001", NULL);
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_SYN_FLOOD), 1);
+}
+END_TEST
+
 /* ---- off ------------------------------------------------------------------------------------- */
 
 /* Without the setting packets are translated here, but another node's are taken. This node's own
@@ -288,12 +365,14 @@ static void add_both(TCase *tcase)
 {
 	tcase_add_loop_test(tcase, test_taken, 0, ROWS(taken));
 	tcase_add_test(tcase, test_taken_ends);
+	tcase_add_test(tcase, test_client_resets);
 	tcase_add_test(tcase, test_answer_of_no_session);
 	tcase_add_test(tcase, test_external_address_gone);
 	tcase_add_test(tcase, test_ways_stay);
 	tcase_add_loop_test(tcase, test_served, 0, ROWS(served));
 	tcase_add_test(tcase, test_served_ends);
 	tcase_add_test(tcase, test_two_nodes);
+	tcase_add_loop_test(tcase, test_address_moves, 0, 3);
 	tcase_add_test(tcase, test_translated_beside);
 	tcase_add_test(tcase, test_chooses_local);
 	tcase_add_test(tcase, test_errors);
@@ -310,5 +389,6 @@ BPF_SUITE("direct_return")
 	tcase_add_loop_test(tcase, test_refused, 0, ROWS(refused));
 	tcase = clients_case(suite, "on the link", delegated_load_on_link, delegated_setup_on_link);
 	add_both(tcase);
+	tcase_add_test(clients_case(suite, "synRate", load_gate, delegated_setup), test_flood);
 	tcase_add_test(clients_case(suite, "off", clients_load_keeping, delegated_setup), test_off);
 }

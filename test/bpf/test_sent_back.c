@@ -45,6 +45,9 @@ static const struct unserved {
 	{ "no such NodePort", "tcp 203.0.113.9:5000 > 192.168.99.12:30099", { 0 } },
 	{ "no such port of an external address", "tcp 203.0.113.9:5000 > 198.51.100.9:99", { 0 } },
 	{ "no such external address", "udp 203.0.113.9:5000 > 198.51.100.77:80", { 0 } },
+	{ "only an endpoint in this host's own network",
+	  "tcp 203.0.113.9:5000 > 198.51.100.9:82",
+	  { 0 } },
 	{ "this host as client", "tcp 192.0.2.11:5000 > 192.168.99.12:30081", { 0 } },
 	{ "another node's address", "tcp 203.0.113.9:5000 > 192.168.99.13:30081", { 0 } },
 	{ "an unknown external address on a device of this host",
@@ -54,6 +57,8 @@ static const struct unserved {
 
 START_TEST(test_unserved)
 {
+	delegated_service("tcp 198.51.100.9:82", MK_FRONTEND_MASQUERADE, "192.168.99.11:8080",
+			  true);
 	fixture_host_address("192.0.2.11");
 	fixture_host_address("198.51.100.78");
 	is_sent_back(unserved[_i].name, unserved[_i].request, &unserved[_i].with);
@@ -158,12 +163,11 @@ START_TEST(test_last_hop)
 {
 	static const char *const requests[] = { "udp 203.0.113.9:5000 > 192.168.99.12:30081",
 						"udp 203.0.113.9:5000 > 192.168.99.12:30080" };
-	const enum where ways[] = { between.where, TO_UPLINK };
 	const struct frame_options with = { .ttl = 1 };
 	struct frame out;
 
 	for (size_t i = 0; i < ROWS(requests); i++) {
-		out = from_node(between.mac2, requests[i], requests[i], &with, ways[i], NULL);
+		out = from_node(between.mac2, requests[i], requests[i], &with, TO_UPLINK, NULL);
 		ck_assert_msg(strncmp(frame_flow(&out), "icmp-error 192.168.99.11 > 203.0.113.9 ",
 				      39) == 0,
 			      "%s", frame_flow(&out));

@@ -655,7 +655,7 @@ def branch_is_introduced():
         "slices": [{"name": "web-1", "addressType": "IPv4", "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
                     "endpoints": [{"addresses": ["10.244.3.9"]}]}]}, "monokube-peers")
     show(server, "services", service, "hub")
-    client = leads(start(server))
+    client = leads(start(server, "worker-1", "--lease-s", "60"))  # it keeps its Lease on a busy machine, too: the grace is 60 s
     sees(server, "hub", "240.0.0.0/16")
     expect("peers", names(server, PEERS), ["hub", "north"])
     server.patch(PEERS + "/hub", {"spec": {"accept": "Transit"}})
