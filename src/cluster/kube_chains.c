@@ -13,10 +13,13 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "cluster/api/backoff.h"
+#include "cluster/api/exchange.h"
 #include "cluster/kube_internal.h"
 
 #define API_VERSION "networking.monokube.io/v1alpha1"
 #define KIND	    "ServiceFunctionChain"
+#define PATH \
+	"/apis/" API_VERSION "/namespaces/%s/servicefunctionchains/%s/status?fieldManager=monokube"
 
 #define SETTLE_MS  100 /* a burst of changes is one write */
 #define RANK_MS	   2000 /* each rank waits so much longer */
@@ -50,7 +53,7 @@ struct kube_chains {
 	struct mk_kube *kube;
 	struct kube_chain *of;
 	uv_timer_t timer;
-	struct mk_http_transfer *transfer;
+	struct mk_exchange *exchange;
 	struct kube_chain *sending; /* NULL: it is gone */
 	json_object *sent; /* the status on its way */
 	int64_t sent_of; /* generation */
@@ -157,7 +160,7 @@ static void plan(struct kube_chains *chains, uint64_t wait_ms)
 
 	if (chains->pause_until_ms > now_ms + wait_ms)
 		wait_ms = chains->pause_until_ms - now_ms;
-	if (!chains->transfer)
+	if (!chains->exchange)
 		uv_timer_start(&chains->timer, send_next, wait_ms, 0);
 }
 
@@ -320,79 +323,69 @@ static void report_ready(const struct kube_chains *chains, const struct kube_cha
 /* After a conflict the watch brings another version. What the server refuses is tried again like
  * what another agent replaced. */
 static void take_answer(struct kube_chains *chains, struct kube_chain *chain,
-			const struct mk_http_result *result)
+			const struct mk_answer *answer)
 {
-	bool answered = result->failure == 0 && result->status >= 200 && result->status < 500 &&
-			result->status != 429;
-
-	if (!answered) {
+	if (mk_answer_is_temporary(answer)) {
 		chains->pause_until_ms = uv_now(chains->kube->loop) +
-					 mk_backoff_next(&chains->backoff, result->retry_after_s,
+					 mk_backoff_next(&chains->backoff, answer->retry_after_s,
 							 mk_backoff_random());
 		return;
 	}
 	mk_backoff_reset(&chains->backoff);
 	chain->tried_ms = uv_now(chains->kube->loop);
-	if (result->status == 409)
+	if (answer->status == 409)
 		return;
 	json_object_put(chain->written);
 	chain->written = json_object_get(chains->sent);
 	chain->written_of = chains->sent_of;
 	chain->written_ms = chain->tried_ms;
-	if (result->status == 200)
+	if (answer->status == 200)
 		report_ready(chains, chain);
 	else
-		say_refused(chains, chain, result->status);
+		say_refused(chains, chain, answer->status);
 }
 
-static void done(void *ctx, const struct mk_http_result *result)
+static void done(void *ctx, const struct mk_answer *answer)
 {
 	struct kube_chains *chains = ctx;
 	struct kube_chain *chain = mk_steal_ptr(chains->sending);
 
-	chains->transfer = NULL;
+	chains->exchange = NULL;
 	if (chain)
-		take_answer(chains, chain, result);
+		take_answer(chains, chain, answer);
 	json_object_put(chains->sent);
 	chains->sent = NULL;
 	plan(chains, 0);
 }
 
-static int start(struct kube_chains *chains, const struct kube_chain *chain, const char *body,
-		 struct mk_error *err)
+static void start(struct kube_chains *chains, const struct kube_chain *chain)
 {
-	cleanup_free char *target = NULL;
-	struct mk_http_request request = { .method = "PATCH",
-					   .content_type = "application/merge-patch+json",
-					   .body = body,
-					   .silence_ms = SILENCE_MS,
-					   .done = done,
-					   .ctx = chains };
+	cleanup_json json_object *body = body_of(chain);
+	char target[sizeof(PATH) + 2 * MK_OBJECT_NAME_SIZE];
+	struct mk_exchange_request request = { .method = "PATCH",
+					       .target = target,
+					       .content_type = "application/merge-patch+json",
+					       .body = json_object_to_json_string(body),
+					       .silence_ms = SILENCE_MS,
+					       .done = done,
+					       .ctx = chains };
+	struct mk_error err;
 
-	if (asprintf(&target,
-		     "/apis/" API_VERSION
-		     "/namespaces/%s/servicefunctionchains/%s/status?fieldManager=monokube",
-		     chain->namespace_, chain->name) < 0)
-		return mk_error_errno(err, ENOMEM, "status of chain %s", chain->key);
-	request.target = target;
-	chains->transfer = mk_http_start(chains->kube->http, &request, err);
-	return chains->transfer ? 0 : -err->code;
+	snprintf(target, sizeof(target), PATH, chain->namespace_, chain->name);
+	if (body)
+		chains->exchange = mk_exchange_start(chains->kube->http, &request, &err);
 }
 
 static void send_status(struct kube_chains *chains, struct kube_chain *chain)
 {
-	json_object *body = body_of(chain), *before = mk_json_condition(chain->seen, "Ready"),
+	json_object *before = mk_json_condition(chain->seen, "Ready"),
 		    *after = mk_json_condition(chain->lacks, "Ready");
-	struct mk_error err;
-	int ret = -ENOMEM;
 
 	free(chain->tried);
 	chain->tried = strdup(chain->version);
 	chain->tried_ms = uv_now(chains->kube->loop);
-	if (body)
-		ret = start(chains, chain, json_object_to_json_string(body), &err);
-	json_object_put(body);
-	if (ret < 0) {
+	start(chains, chain);
+	if (!chains->exchange) {
 		chains->pause_until_ms = chain->tried_ms + ANSWER_MS;
 		plan(chains, 0);
 		return;
@@ -410,7 +403,7 @@ static void send_next(uv_timer_t *timer)
 	struct kube_chain *chain;
 	uint64_t wait_ms;
 
-	if (chains->transfer)
+	if (chains->exchange)
 		return;
 	chain = next_due(chains, &wait_ms);
 	if (chain)
@@ -547,7 +540,7 @@ void kube_chains_free(struct kube_chains *chains)
 
 	if (!chains)
 		return;
-	mk_http_cancel(chains->transfer);
+	mk_exchange_cancel(chains->exchange);
 	HASH_ITER(hh, chains->of, chain, next)
 		free_chain(chains, chain);
 	json_object_put(chains->sent);

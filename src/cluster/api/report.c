@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "cluster/model/peer.h"
 
 #define CONDITION	  "NetworkUnavailable"
@@ -17,29 +18,18 @@
 static void patch_condition(uv_timer_t *timer);
 static void begin_patch(struct mk_report *report);
 
-void report_time(time_t when, char text[MK_TIME_CHARS])
+void sender_again(struct mk_sender *sender, uint64_t retry_after_s, uv_timer_cb callback)
 {
-	struct tm utc;
-
-	gmtime_r(&when, &utc);
-	strftime(text, MK_TIME_CHARS, "%Y-%m-%dT%H:%M:%SZ", &utc);
+	uv_timer_start(&sender->timer, callback,
+		       mk_backoff_next(&sender->backoff, retry_after_s, mk_backoff_random()), 0);
 }
 
-void sender_again(struct mk_sender *sender, const struct mk_http_result *result,
-		  uv_timer_cb callback)
-{
-	uint64_t wait_ms = mk_backoff_next(&sender->backoff, result ? result->retry_after_s : 0,
-					   mk_backoff_random());
-
-	uv_timer_start(&sender->timer, callback, wait_ms, 0);
-}
-
-static void condition_done(void *ctx, const struct mk_http_result *result)
+static void condition_done(void *ctx, const struct mk_answer *answer)
 {
 	struct mk_report *report = ctx;
 
-	report->condition.transfer = NULL;
-	if (result->status == 200 && result->failure == 0) {
+	report->condition.exchange = NULL;
+	if (answer->status == 200) {
 		report->confirmed = !report->is_stale;
 		report->refused = false;
 		if (uv_now(report->loop) - report->confirmed_ms > QUIET_MS)
@@ -49,30 +39,30 @@ static void condition_done(void *ctx, const struct mk_http_result *result)
 		begin_patch(report);
 		return;
 	}
-	if (result->status == 404 && !report->is_stale) {
+	if (answer->status == 404 && !report->is_stale) {
 		report->no_node = true;
 		mk_log_info("node %s: no Node yet to set condition " CONDITION " on",
 			    report->node_name);
 		return;
 	}
-	if (result->status == 401 || result->status == 403) {
+	if (answer->status == 401 || answer->status == 403) {
 		if (!report->refused)
 			mk_log_warn(
 				"node %s: not allowed to set condition " CONDITION
 				" (HTTP status %d): does the ClusterRole allow patch on nodes/status?",
-				report->node_name, result->status);
+				report->node_name, answer->status);
 		report->refused = true;
 	}
-	sender_again(&report->condition, result, patch_condition);
+	sender_again(&report->condition, answer->retry_after_s, patch_condition);
 }
 
 /* A patch of the status changes annotations, too. */
 static char *condition_body(const struct mk_report *report)
 {
-	char now[MK_TIME_CHARS], metadata[192] = "";
+	char now[MK_TIME_STRLEN], metadata[192] = "";
 	char *body;
 
-	report_time(time(NULL), now);
+	mk_time_format(time(NULL) * MK_NS_PER_S, now);
 	if (*report->wireguard)
 		snprintf(metadata, sizeof(metadata),
 			 "\"metadata\":{\"annotations\":{\"" MK_WIREGUARD_ANNOTATION "\":\"%s\"}},",
@@ -90,33 +80,35 @@ static void patch_condition(uv_timer_t *timer)
 {
 	struct mk_report *report = ((struct mk_sender *)timer->data)->report;
 	cleanup_free char *target = NULL, *body = condition_body(report);
-	struct mk_http_request request = { .method = "PATCH",
-					   .content_type = "application/strategic-merge-patch+json",
-					   .silence_ms = MK_REPORT_SILENCE_MS,
-					   .done = condition_done,
-					   .ctx = report };
+	struct mk_exchange_request request = {
+		.method = "PATCH",
+		.content_type = "application/strategic-merge-patch+json",
+		.body = body,
+		.silence_ms = MK_REPORT_SILENCE_MS,
+		.done = condition_done,
+		.ctx = report,
+	};
 	struct mk_error err;
 
-	if (!report->wanted || report->confirmed || report->no_node || report->condition.transfer)
+	if (!report->wanted || report->confirmed || report->no_node || report->condition.exchange)
 		return;
 	if (asprintf(&target, "/api/v1/nodes/%s/status?fieldManager=monokube", report->node_name) <
 	    0)
 		target = NULL;
 	request.target = target;
-	request.body = body;
 	report->is_stale = false;
 	if (target && body)
-		report->condition.transfer = mk_http_start(report->http, &request, &err);
-	if (!report->condition.transfer)
-		sender_again(&report->condition, NULL, patch_condition);
+		report->condition.exchange = mk_exchange_start(report->http, &request, &err);
+	if (!report->condition.exchange)
+		sender_again(&report->condition, 0, patch_condition);
 }
 
 /* If another component sets it back each time (a route controller may), the pauses grow. */
 static void begin_patch(struct mk_report *report)
 {
-	if (report->wanted && !report->confirmed && !report->condition.transfer &&
+	if (report->wanted && !report->confirmed && !report->condition.exchange &&
 	    !uv_is_active((uv_handle_t *)&report->condition.timer))
-		sender_again(&report->condition, NULL, patch_condition);
+		sender_again(&report->condition, 0, patch_condition);
 }
 
 void mk_report_ready(struct mk_report *report)
@@ -202,7 +194,7 @@ struct mk_report *mk_report_new(uv_loop_t *loop, struct mk_http *http, const cha
 
 static void sender_close(struct mk_sender *sender)
 {
-	mk_http_cancel(sender->transfer);
+	mk_exchange_cancel(sender->exchange);
 	uv_timer_stop(&sender->timer);
 	uv_close((uv_handle_t *)&sender->timer, closed);
 }

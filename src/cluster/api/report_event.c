@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "cluster/api/report_internal.h"
 
 #define EVENTS_MAX    32
@@ -61,20 +62,19 @@ static void name_event(const struct mk_report *report, struct mk_event *event)
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
-static void add(json_object *object, const char *key, json_object *value)
+static void add_time(json_object *body, const char *key, time_t when)
 {
-	if (json_object_object_add(object, key, value) < 0)
-		json_object_put(value);
+	char text[MK_TIME_STRLEN];
+
+	mk_json_add_text(body, key, mk_time_format(when * MK_NS_PER_S, text));
 }
 
 static json_object *body_of_count(const struct mk_event *event)
 {
 	json_object *body = json_object_new_object();
-	char last[MK_TIME_CHARS];
 
-	report_time(event->last, last);
-	add(body, "count", json_object_new_int64(event->count));
-	mk_json_add_text(body, "lastTimestamp", last);
+	json_object_object_add(body, "count", json_object_new_int64(event->count));
+	add_time(body, "lastTimestamp", event->last);
 	return body;
 }
 
@@ -102,7 +102,7 @@ static char *involved_text(const struct mk_report_object *about)
 		mk_json_add_text(involved, "namespace", about->namespace_);
 	mk_json_add_text(involved, "name", about->name);
 	mk_json_add_text(involved, "uid", about->uid);
-	text = strdup(json_object_to_json_string_ext(involved, JSON_C_TO_STRING_PLAIN));
+	text = strdup(mk_json_line(involved));
 	json_object_put(involved);
 	return text;
 }
@@ -111,22 +111,20 @@ static json_object *body_of_event(const struct mk_report *report, const struct m
 {
 	json_object *body = body_of_count(event), *metadata = json_object_new_object();
 	json_object *source = json_object_new_object();
-	char first[MK_TIME_CHARS];
 
-	report_time(event->first, first);
 	mk_json_add_text(metadata, "name", event->name);
 	mk_json_add_text(metadata, "namespace", event->namespace_);
 	mk_json_add_text(source, "component", "monokube");
 	mk_json_add_text(source, "host", report->node_name);
 	mk_json_add_text(body, "apiVersion", "v1");
 	mk_json_add_text(body, "kind", "Event");
-	add(body, "metadata", metadata);
-	add(body, "involvedObject", json_tokener_parse(event->about));
-	add(body, "source", source);
+	json_object_object_add(body, "metadata", metadata);
+	json_object_object_add(body, "involvedObject", json_tokener_parse(event->about));
+	json_object_object_add(body, "source", source);
 	mk_json_add_text(body, "type", event->warning ? "Warning" : "Normal");
 	mk_json_add_text(body, "reason", event->reason);
 	mk_json_add_text(body, "message", event->message);
-	mk_json_add_text(body, "firstTimestamp", first);
+	add_time(body, "firstTimestamp", event->first);
 	mk_json_add_text(body, "reportingComponent", "monokube");
 	mk_json_add_text(body, "reportingInstance", report->node_name);
 	return body;
@@ -136,17 +134,17 @@ static json_object *body_of_event(const struct mk_report *report, const struct m
 
 static void plan(struct mk_report *report, uint64_t wait_ms)
 {
-	if (!report->events.transfer)
+	if (!report->events.exchange)
 		uv_timer_start(&report->events.timer, send_next, wait_ms, 0);
 }
 
-static void event_done(void *ctx, const struct mk_http_result *result)
+static void event_done(void *ctx, const struct mk_answer *answer)
 {
 	struct mk_report *report = ctx;
 	struct mk_event *event = mk_steal_ptr(report->sending);
 
-	report->events.transfer = NULL;
-	if (result->failure == 0 && (result->status == 200 || result->status == 201)) {
+	report->events.exchange = NULL;
+	if (answer->status == 200 || answer->status == 201) {
 		event->created = true;
 		event->sent = event->sending;
 		event->sent_ms = uv_now(report->loop);
@@ -154,42 +152,45 @@ static void event_done(void *ctx, const struct mk_http_result *result)
 		plan(report, 0);
 		return;
 	}
-	if (result->status == 404 && event->created) { /* the server forgets it after an hour */
+	if (answer->status == 404 && event->created) { /* the server forgets it after an hour */
 		event->created = false;
-	} else if (result->status == 409) {
+	} else if (answer->status == 409) {
 		name_event(report, event);
-	} else if (result->status >= 400 && result->status < 500 && result->status != 429) {
+	} else if (answer->status >= 400 && !mk_answer_is_temporary(answer)) {
 		if (!report->events_refused)
 			mk_log_warn(
 				"node %s: the API server refuses monokube's Events (HTTP status %d): does the ClusterRole allow create and patch on events?",
-				report->node_name, result->status);
+				report->node_name, answer->status);
 		report->events_refused = true;
 		event->sent = event->sending;
 	}
-	sender_again(&report->events, result, send_next);
+	sender_again(&report->events, answer->retry_after_s, send_next);
 }
 
-static int send_event(struct mk_report *report, struct mk_event *event, struct mk_error *err)
+static void send_event(struct mk_report *report, struct mk_event *event)
 {
-	json_object *body = event->created ? body_of_count(event) : body_of_event(report, event);
+	cleanup_json json_object *body =
+		event->created ? body_of_count(event) : body_of_event(report, event);
 	char target[sizeof("/api/v1/namespaces//events/") + 2 * NAME_CHARS];
-	struct mk_http_request request = { .method = event->created ? "PATCH" : "POST",
-					   .target = target,
-					   .content_type = event->created
-								   ? "application/merge-patch+json"
-								   : "application/json",
-					   .silence_ms = MK_REPORT_SILENCE_MS,
-					   .done = event_done,
-					   .ctx = report };
+	struct mk_exchange_request request = {
+		.method = event->created ? "PATCH" : "POST",
+		.target = target,
+		.content_type =
+			event->created ? "application/merge-patch+json" : "application/json",
+		.body = mk_json_line(body),
+		.silence_ms = MK_REPORT_SILENCE_MS,
+		.done = event_done,
+		.ctx = report,
+	};
+	struct mk_error err;
 
 	snprintf(target, sizeof(target), "/api/v1/namespaces/%s/events%s%s", event->namespace_,
 		 event->created ? "/" : "", event->created ? event->name : "");
-	request.body = json_object_to_json_string_ext(body, JSON_C_TO_STRING_PLAIN);
 	event->sending = event->count;
 	report->sending = event;
-	report->events.transfer = mk_http_start(report->http, &request, err);
-	json_object_put(body);
-	return report->events.transfer ? 0 : -err->code;
+	report->events.exchange = mk_exchange_start(report->http, &request, &err);
+	if (!report->events.exchange)
+		sender_again(&report->events, 0, send_next);
 }
 
 /* Return the next Event due. If none is due, return NULL with the time in *@wait_ms,
@@ -217,16 +218,15 @@ static void send_next(uv_timer_t *timer)
 {
 	struct mk_report *report = ((struct mk_sender *)timer->data)->report;
 	struct mk_event *event;
-	struct mk_error err;
 	uint64_t wait_ms;
 
-	if (report->events.transfer)
+	if (report->events.exchange)
 		return;
 	event = due(report, &wait_ms);
 	if (!event && wait_ms != UINT64_MAX)
 		plan(report, wait_ms);
-	if (event && send_event(report, event, &err) < 0)
-		sender_again(&report->events, NULL, send_next);
+	if (event)
+		send_event(report, event);
 }
 
 /* ---- accepting Events ------------------------------------------------------------------------ */

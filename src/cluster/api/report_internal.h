@@ -7,15 +7,15 @@
 #include <time.h>
 
 #include "cluster/api/backoff.h"
+#include "cluster/api/exchange.h"
 #include "cluster/api/report.h"
 
 #define MK_REPORT_SILENCE_MS 75000
-#define MK_TIME_CHARS	     32
 
 /* A sender: one request at a time, with a pause after failures. */
 struct mk_sender {
 	struct mk_report *report;
-	struct mk_http_transfer *transfer;
+	struct mk_exchange *exchange;
 	uv_timer_t timer;
 	struct mk_backoff backoff;
 };
@@ -46,11 +46,7 @@ struct mk_report {
 
 void report_events_free(struct mk_report *report);
 
-/* Send again after a pause, by the sender's timer. */
-void sender_again(struct mk_sender *sender, const struct mk_http_result *result,
-		  uv_timer_cb callback);
-
-/* Format as RFC 3339, UTC. */
-void report_time(time_t when, char text[MK_TIME_CHARS]);
+/* Send again after a pause of at least @retry_after_s, by the sender's timer. */
+void sender_again(struct mk_sender *sender, uint64_t retry_after_s, uv_timer_cb callback);
 
 #endif
