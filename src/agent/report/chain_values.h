@@ -27,7 +27,7 @@ struct mk_metrics_peer {
 	const char *name;
 	bool is_usable;
 	uint64_t nodes; /* that get its packets */
-	uint16_t mtu_bytes; /* of packets to it; 0: it has no rows */
+	uint64_t mtu_bytes; /* of packets to it; 0: it has no rows */
 	struct mk_probes_state probes;
 	uint64_t handshake_age_s; /* of WireGuard; 0: there was none */
 	struct mk_cluster_counters counters; /* of all families */

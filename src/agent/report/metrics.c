@@ -399,13 +399,6 @@ static void rule_flows(const void *values, const struct mk_metric *metric, text 
 	}
 }
 
-static void cluster_peers(const void *values, const struct mk_metric *metric, text *out)
-{
-	const struct mk_metrics *m = values;
-
-	peer_samples(out, metric->name, metric->offset, m->cluster_peers, m->cluster_peer_count);
-}
-
 static void peer_apis(const void *values, const struct mk_metric *metric, text *out)
 {
 	const struct mk_metrics *m = values;
@@ -413,34 +406,6 @@ static void peer_apis(const void *values, const struct mk_metric *metric, text *
 	for (size_t i = 0; i < m->peer_api_count; i++)
 		mk_exposition_labelled(out, metric->name, "cluster", m->peer_apis[i].name,
 				       count_at(&m->peer_apis[i], metric->offset));
-}
-
-/* ---- chains ---------------------------------------------------------------------------------- */
-
-static void chain_replicas(const void *values, const struct mk_metric *metric, text *out)
-{
-	chain_states(out, metric->name, ((const struct mk_metrics *)values)->chain_replicas);
-}
-
-static void flows(const void *values, const struct mk_metric *metric, text *out)
-{
-	const struct mk_metrics_family *m = values;
-
-	chain_flows(out, metric->name, metric->offset, m->chains, m->chain_count);
-}
-
-static void replica_flows(const void *values, const struct mk_metric *metric, text *out)
-{
-	const struct mk_metrics_family *m = values;
-
-	chain_replica_flows(out, metric->name, m->replicas, m->replica_count);
-}
-
-static void replica_counts(const void *values, const struct mk_metric *metric, text *out)
-{
-	const struct mk_metrics_family *m = values;
-
-	chain_replica_counts(out, metric->name, metric->offset, m->replicas, m->replica_count);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -548,20 +513,20 @@ const struct mk_metric mk_metrics_rows[] = {
 	ROW("monokube_cni_duration_seconds", "histogram", "command", "Duration of CNI calls since the node's boot, without the start of the process.", has_cni, cni_durations, 0),
 	ROW("monokube_cni_failures_total", "counter", "command", "CNI calls that failed.", has_cni, cni_failures, 0),
 
-	ROW("monokube_cluster_peers", "gauge", "state", "Other clusters (ClusterPeers), by whether this node reaches them; the log says why not.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, is_usable)),
-	ROW("monokube_cluster_peer_nodes", "gauge", "peer", "Nodes of the peer that get packets from this node; 0: it is reached via another peer.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, nodes)),
-	ROW("monokube_cluster_peer_packets_total", "counter", "peer, direction", "Packets of this node to and from pods of the peer, without those that it carries between peers.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, counters.packets)),
-	ROW("monokube_cluster_peer_bytes_total", "counter", "peer, direction", "Bytes of these packets, without the tunnel.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, counters.bytes)),
+	ROW("monokube_cluster_peers", "gauge", "state", "Other clusters (ClusterPeers), by whether this node reaches them; the log says why not.", has_clusters, peer_states, 0),
+	ROW("monokube_cluster_peer_nodes", "gauge", "peer", "Nodes of the peer that get packets from this node; 0: it is reached via another peer.", has_clusters, peer_nodes, 0),
+	ROW("monokube_cluster_peer_packets_total", "counter", "peer, direction", "Packets of this node to and from pods of the peer, without those that it carries between peers.", has_clusters, peer_traffic, offsetof(struct mk_metrics_peer, counters.packets)),
+	ROW("monokube_cluster_peer_bytes_total", "counter", "peer, direction", "Bytes of these packets, without the tunnel.", has_clusters, peer_traffic, offsetof(struct mk_metrics_peer, counters.bytes)),
 	ROW("monokube_imported_services", "gauge", "", "Services of other clusters that pods here use by an address of clustersetCidr (ServiceImports).", has_clusters, count, IN(imported_services)),
 	ROW("monokube_imported_endpoints", "gauge", "", "Endpoints of these, this cluster's own included: an address with a port.", has_clusters, count, IN(imported_endpoints)),
 	ROW("monokube_exported_services", "gauge", "", "Services that other clusters may use (ServiceExports).", has_clusters, count, IN(exported_services)),
 	ROW("monokube_leader", "gauge", "", "1: this agent leads, so it publishes exported Services and writes ServiceImports.", has_clusters, count, IN(leads)),
 	ROW("monokube_leader_waiting_writes", "gauge", "", "Objects that this agent, as the leader, still has to write.", has_clusters, count, IN(leader_waiting)),
 	ROW("monokube_external_addresses", "gauge", "state", "Addresses of externalCidr as this agent, the leader, has assigned them; released: not used again for an hour.", has_clusters, external_addresses, 0),
-	ROW("monokube_peer_up", "gauge", "cluster", "1: the nodes of the peer answer this node's probes, or nothing is known yet; 0: the peer is down, and new connections go elsewhere.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, probes.is_down)),
-	ROW("monokube_peer_rtt_seconds", "gauge", "cluster", "Round trip of probes to the peer, the mean of its nodes that answer.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, probes.rtt_us)),
-	ROW("monokube_peer_mtu_bytes", "gauge", "cluster", "The largest packet to the peer; less than configured, if larger ones are lost on the way.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, mtu_bytes)),
-	ROW("monokube_peer_handshake_age_seconds", "gauge", "cluster", "Seconds since the last WireGuard handshake with any node of the peer, below 180 while probes pass; none: no handshake yet, or encryption is off.", has_clusters, cluster_peers, offsetof(struct mk_metrics_peer, handshake_age_s)),
+	ROW("monokube_peer_up", "gauge", "cluster", "1: the nodes of the peer answer this node's probes, or nothing is known yet; 0: the peer is down, and new connections go elsewhere.", has_clusters, peer_up, 0),
+	ROW("monokube_peer_rtt_seconds", "gauge", "cluster", "Round trip of probes to the peer, the mean of its nodes that answer.", has_clusters, peer_rtt, 0),
+	ROW("monokube_peer_mtu_bytes", "gauge", "cluster", "The largest packet to the peer; less than configured, if larger ones are lost on the way.", has_clusters, peer_known, offsetof(struct mk_metrics_peer, mtu_bytes)),
+	ROW("monokube_peer_handshake_age_seconds", "gauge", "cluster", "Seconds since the last WireGuard handshake with any node of the peer, below 180 while probes pass; none: no handshake yet, or encryption is off.", has_clusters, peer_known, offsetof(struct mk_metrics_peer, handshake_age_s)),
 	ROW("monokube_peer_api_up", "gauge", "cluster", "1: this agent, as the leader, reads the peer's API server; condition Connected of the ClusterPeer says why not.", has_clusters, peer_apis, offsetof(struct mk_metrics_peer_api, is_up)),
 	ROW("monokube_peer_api_last_contact_timestamp_seconds", "gauge", "cluster", "When data last came from the peer's API server; 0: never since this agent leads.", has_clusters, peer_apis, offsetof(struct mk_metrics_peer_api, contact_unix_s)),
 	ROW("monokube_leader_write_failures_total", "counter", "", "Writes of this agent as the leader that failed; each is tried again.", has_clusters, count, IN(leader_failures)),
@@ -573,13 +538,13 @@ const struct mk_metric mk_metrics_rows[] = {
 
 	{ "monokube_policy_rule_flows_total", "counter", "namespace, policy, rule, direction, verdict", false, "What a rule decided, as monokube_policy_flows_total; without policy and rule, the pod is isolated and no rule allowed.", MK_METRICS_POLICIES, rule_flows, IN(always), 0 },
 
-	{ "monokube_chain_replicas", "gauge", "state", false, "Function pods of all nodes that chains name, by what they are to this node; not-ready-alone: none serves, so open flows stay.", MK_METRICS_CHAINS, chain_replicas, IN(has_chains), 0 },
+	{ "monokube_chain_replicas", "gauge", "state", false, "Function pods of all nodes that chains name, by what they are to this node; not-ready-alone: none serves, so open flows stay.", MK_METRICS_CHAINS, chain_states, IN(has_chains), 0 },
 	CHAIN_ROW("monokube_chain_paths", "gauge", "", "Different ways of flows through replicas, at the last sweep.", count, OF(paths)),
-	CHAIN_ROW("monokube_chain_flows", "gauge", CHAIN, "Flows of a chain with ends, on this node, at the last sweep.", flows, offsetof(struct mk_metrics_chain, flows)),
-	CHAIN_ROW("monokube_chain_max_flows", "gauge", CHAIN, "Flows of a chain with ends that this node remembers; of more, it forgets those that were idle longest.", flows, offsetof(struct mk_metrics_chain, max_flows)),
-	CHAIN_ROW("monokube_chain_replica_flows", "gauge", REPLICA, "Flows of this node's pods that pass a replica of any node, at the last sweep.", replica_flows, 0),
-	CHAIN_ROW("monokube_chain_replica_packets_total", "counter", REPLICA ", side, direction", "Packets to and from a port of a replica of this node.", replica_counts, offsetof(struct mk_sfc_counters, sent_packets)),
-	CHAIN_ROW("monokube_chain_replica_bytes_total", "counter", REPLICA ", side, direction", "Bytes of the packets to and from a port of a replica of this node.", replica_counts, offsetof(struct mk_sfc_counters, sent_bytes)),
+	CHAIN_ROW("monokube_chain_flows", "gauge", CHAIN, "Flows of a chain with ends, on this node, at the last sweep.", chain_flows, offsetof(struct mk_metrics_chain, flows)),
+	CHAIN_ROW("monokube_chain_max_flows", "gauge", CHAIN, "Flows of a chain with ends that this node remembers; of more, it forgets those that were idle longest.", chain_flows, offsetof(struct mk_metrics_chain, max_flows)),
+	CHAIN_ROW("monokube_chain_replica_flows", "gauge", REPLICA, "Flows of this node's pods that pass a replica of any node, at the last sweep.", chain_replica_flows, 0),
+	CHAIN_ROW("monokube_chain_replica_packets_total", "counter", REPLICA ", side, direction", "Packets to and from a port of a replica of this node.", chain_replica_counts, offsetof(struct mk_sfc_counters, sent_packets)),
+	CHAIN_ROW("monokube_chain_replica_bytes_total", "counter", REPLICA ", side, direction", "Bytes of the packets to and from a port of a replica of this node.", chain_replica_counts, offsetof(struct mk_sfc_counters, sent_bytes)),
 };
 /* clang-format on */
 

@@ -13,9 +13,9 @@
 		"pod", (replica)->pod                                                \
 	}
 
-void chain_states(struct mk_exposition *out, const char *name,
-		  const uint64_t counts[MK_SFC_POD_STATES])
+void chain_states(const void *values, const struct mk_metric *metric, struct mk_exposition *out)
 {
+	const struct mk_metrics *m = values;
 	static const char *const states[MK_SFC_POD_STATES] = {
 		[MK_SFC_POD_UNBOUND] = "unbound",	[MK_SFC_POD_NO_NODE] = "unreachable",
 		[MK_SFC_POD_NO_PORTS] = "no-ports",	[MK_SFC_POD_OTHER_MODE] = "wrong-mode",
@@ -26,7 +26,8 @@ void chain_states(struct mk_exposition *out, const char *name,
 
 	for (size_t i = 0; i < MK_SFC_POD_STATES; i++)
 		if (states[i])
-			mk_exposition_labelled(out, name, "state", states[i], counts[i]);
+			mk_exposition_labelled(out, metric->name, "state", states[i],
+					       m->chain_replicas[i]);
 }
 
 uint64_t count_at(const void *part, size_t offset)
@@ -38,8 +39,8 @@ uint64_t count_at(const void *part, size_t offset)
 }
 
 /* Write the counters of a replica by side and direction. */
-static void write_counters(struct mk_exposition *out, const char *name, size_t offset,
-			   const struct mk_metrics_replica *replica)
+static void write_counters(const struct mk_metrics_replica *replica, const struct mk_metric *metric,
+			   struct mk_exposition *out)
 {
 	static const size_t received = offsetof(struct mk_sfc_counters, received_packets);
 	static const char *const sides[MK_SFC_SIDES] = { "inside", "outside" };
@@ -47,41 +48,48 @@ static void write_counters(struct mk_exposition *out, const char *name, size_t o
 
 	for (size_t side = 0; side < MK_SFC_SIDES; side++)
 		for (size_t way = 0; way < 2; way++) {
-			size_t at = offset + way * received + side * sizeof(uint64_t);
+			size_t at = metric->offset + way * received + side * sizeof(uint64_t);
 
 			labels[REPLICA_LABELS] = (struct mk_label){ "side", sides[side] };
 			labels[REPLICA_LABELS + 1] =
 				(struct mk_label){ "direction", way ? "from" : "to" };
-			mk_exposition_count(out, name, labels, REPLICA_LABELS + 2,
+			mk_exposition_count(out, metric->name, labels, REPLICA_LABELS + 2,
 					    count_at(&replica->counters, at));
 		}
 }
 
-void chain_replica_counts(struct mk_exposition *out, const char *name, size_t offset,
-			  const struct mk_metrics_replica *replicas, size_t count)
+void chain_replica_counts(const void *values, const struct mk_metric *metric,
+			  struct mk_exposition *out)
 {
-	for (size_t i = 0; i < count; i++)
-		if (replicas[i].is_here)
-			write_counters(out, name, offset, &replicas[i]);
+	const struct mk_metrics_family *m = values;
+
+	for (size_t i = 0; i < m->replica_count; i++)
+		if (m->replicas[i].is_here)
+			write_counters(&m->replicas[i], metric, out);
 }
 
-void chain_replica_flows(struct mk_exposition *out, const char *name,
-			 const struct mk_metrics_replica *replicas, size_t count)
+void chain_replica_flows(const void *values, const struct mk_metric *metric,
+			 struct mk_exposition *out)
 {
-	for (size_t i = 0; i < count; i++) {
-		const struct mk_label labels[] = { REPLICA_OF(&replicas[i]) };
+	const struct mk_metrics_family *m = values;
 
-		mk_exposition_count(out, name, labels, REPLICA_LABELS, replicas[i].flows);
+	for (size_t i = 0; i < m->replica_count; i++) {
+		const struct mk_label labels[] = { REPLICA_OF(&m->replicas[i]) };
+
+		mk_exposition_count(out, metric->name, labels, REPLICA_LABELS,
+				    m->replicas[i].flows);
 	}
 }
 
-void chain_flows(struct mk_exposition *out, const char *name, size_t offset,
-		 const struct mk_metrics_chain *chains, size_t count)
+void chain_flows(const void *values, const struct mk_metric *metric, struct mk_exposition *out)
 {
-	for (size_t i = 0; i < count; i++) {
-		const struct mk_label labels[] = { { "namespace", chains[i].namespace_ },
-						   { "chain", chains[i].name } };
+	const struct mk_metrics_family *m = values;
 
-		mk_exposition_count(out, name, labels, 2, count_at(&chains[i], offset));
+	for (size_t i = 0; i < m->chain_count; i++) {
+		const struct mk_label labels[] = { { "namespace", m->chains[i].namespace_ },
+						   { "chain", m->chains[i].name } };
+
+		mk_exposition_count(out, metric->name, labels, 2,
+				    count_at(&m->chains[i], metric->offset));
 	}
 }

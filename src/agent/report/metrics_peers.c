@@ -3,69 +3,59 @@
 
 #include "agent/report/metrics_chains.h"
 
-static void write_states(struct mk_exposition *out, const char *name,
-			 const struct mk_metrics_peer *peers, size_t count)
-{
-	static const char *const names[] = { "unusable", "usable" };
-	uint64_t counts[2] = { 0 };
+#define FOR_EACH_PEER(peer, m)                                        \
+	for (const struct mk_metrics_peer *peer = (m)->cluster_peers; \
+	     peer < (m)->cluster_peers + (m)->cluster_peer_count; peer++)
 
-	for (size_t i = 0; i < count; i++)
-		counts[peers[i].is_usable]++;
-	for (size_t i = 0; i < 2; i++)
-		mk_exposition_labelled(out, name, "state", names[i], counts[i]);
+void peer_states(const void *values, const struct mk_metric *metric, struct mk_exposition *out)
+{
+	const struct mk_metrics *m = values;
+	uint64_t usable = 0;
+
+	FOR_EACH_PEER(peer, m)
+	usable += peer->is_usable;
+	mk_exposition_labelled(out, metric->name, "state", "unusable",
+			       m->cluster_peer_count - usable);
+	mk_exposition_labelled(out, metric->name, "state", "usable", usable);
 }
 
-static void write_directions(struct mk_exposition *out, const char *name, size_t offset,
-			     const struct mk_metrics_peer *peer)
+void peer_nodes(const void *values, const struct mk_metric *metric, struct mk_exposition *out)
 {
-	static const char *const directions[] = { "to", "from" };
+	FOR_EACH_PEER(peer, (const struct mk_metrics *)values)
+	mk_exposition_labelled(out, metric->name, "peer", peer->name, peer->nodes);
+}
 
+void peer_traffic(const void *values, const struct mk_metric *metric, struct mk_exposition *out)
+{
+	FOR_EACH_PEER(peer, (const struct mk_metrics *)values)
 	for (size_t way = 0; way < 2; way++) {
 		const struct mk_label labels[] = { { "peer", peer->name },
-						   { "direction", directions[way] } };
+						   { "direction", way ? "from" : "to" } };
 
-		mk_exposition_count(out, name, labels, 2,
-				    count_at(peer, offset + way * sizeof(uint64_t)));
+		mk_exposition_count(out, metric->name, labels, 2,
+				    count_at(peer, metric->offset + way * sizeof(uint64_t)));
 	}
 }
 
 /* Nothing is known of a peer before its nodes have answered, or were silent for long enough. */
-static void write_probes(struct mk_exposition *out, const char *name, size_t member,
-			 const struct mk_metrics_peer *peer)
+void peer_up(const void *values, const struct mk_metric *metric, struct mk_exposition *out)
 {
-	const struct mk_label label = { "cluster", peer->name };
-
-	if (member == offsetof(struct mk_probes_state, is_down))
-		mk_exposition_count(out, name, &label, 1, !peer->probes.is_down);
-	else if (peer->probes.rtt_us)
-		mk_exposition_number(out, name, &label, 1, peer->probes.rtt_us / 1e6);
+	FOR_EACH_PEER(peer, (const struct mk_metrics *)values)
+	mk_exposition_labelled(out, metric->name, "cluster", peer->name, !peer->probes.is_down);
 }
 
-static void write_if_known(struct mk_exposition *out, const char *name,
-			   const struct mk_metrics_peer *peer, uint64_t value)
+void peer_rtt(const void *values, const struct mk_metric *metric, struct mk_exposition *out)
 {
-	if (value)
-		mk_exposition_labelled(out, name, "cluster", peer->name, value);
+	FOR_EACH_PEER(peer, (const struct mk_metrics *)values)
+	if (peer->probes.rtt_us)
+		mk_exposition_number(out, metric->name, &(struct mk_label){ "cluster", peer->name },
+				     1, peer->probes.rtt_us / 1e6);
 }
 
-void peer_samples(struct mk_exposition *out, const char *name, size_t offset,
-		  const struct mk_metrics_peer *peers, size_t count)
+void peer_known(const void *values, const struct mk_metric *metric, struct mk_exposition *out)
 {
-	const size_t probes = offsetof(struct mk_metrics_peer, probes);
-
-	if (offset == offsetof(struct mk_metrics_peer, is_usable)) {
-		write_states(out, name, peers, count);
-		return;
-	}
-	for (size_t i = 0; i < count; i++)
-		if (offset >= probes && offset < probes + sizeof(struct mk_probes_state))
-			write_probes(out, name, offset - probes, &peers[i]);
-		else if (offset == offsetof(struct mk_metrics_peer, handshake_age_s))
-			write_if_known(out, name, &peers[i], peers[i].handshake_age_s);
-		else if (offset == offsetof(struct mk_metrics_peer, nodes))
-			mk_exposition_labelled(out, name, "peer", peers[i].name, peers[i].nodes);
-		else if (offset == offsetof(struct mk_metrics_peer, mtu_bytes))
-			write_if_known(out, name, &peers[i], peers[i].mtu_bytes);
-		else
-			write_directions(out, name, offset, &peers[i]);
+	FOR_EACH_PEER(peer, (const struct mk_metrics *)values)
+	if (count_at(peer, metric->offset))
+		mk_exposition_labelled(out, metric->name, "cluster", peer->name,
+				       count_at(peer, metric->offset));
 }
