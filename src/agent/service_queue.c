@@ -144,7 +144,7 @@ static int collect_vips(const struct mk_compiled_service *compiled, struct mk_ip
 static void give_up_vip(struct agent_services *services, const struct mk_ip *vip,
 			const struct mk_ip *kept, size_t count)
 {
-	if (count && bsearch(vip, kept, count, sizeof(*kept), mk_ip_compare))
+	if (mk_find(vip, kept, count, mk_ip_compare))
 		mk_overlay_vip_put(services->core->overlay, vip);
 	else
 		agent_linger_take_vip(services->linger, vip);

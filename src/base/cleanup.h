@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/base/cleanup.h - variables that release themselves at the end of their scope, and lists that
- * grow. Give away ownership with mk_steal_ptr() / mk_steal_fd() on the last line. */
+/* src/base/cleanup.h - variables that release themselves at the end of their scope, lists that
+ * grow, and searches in sorted lists. Give away ownership with mk_steal_ptr() / mk_steal_fd() on the last line. */
 #ifndef MK_BASE_CLEANUP_H
 #define MK_BASE_CLEANUP_H
 
 #include <dirent.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,24 @@ static inline void *mk_grow(void *list, size_t count, size_t size)
 		}                                                                 \
 		mk_end_;                                                          \
 	})
+
+/* Compare elements by their first member, for qsort() and mk_find(): a text, or a uint32_t. */
+static inline int mk_compare_texts(const void *left, const void *right)
+{
+	return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+static inline int mk_compare_ids(const void *left, const void *right)
+{
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+/* Return the element of a sorted @list that is equal to @key; NULL: none. */
+#define mk_find(key, list, count, compare)                                                    \
+	((__typeof__(&*(list)))((count) ? bsearch(key, list, count, sizeof(*(list)), compare) \
+					: NULL))
 
 #define MK_ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -283,13 +283,6 @@ static int compare_age(const void *left, const void *right)
 	return strcmp(a->name, b->name);
 }
 
-static int compare_numbers(const void *left, const void *right)
-{
-	const struct mk_clusters_cluster *a = left, *b = right;
-
-	return (a->number > b->number) - (a->number < b->number);
-}
-
 /* The mask of one address: no packet has an address of zeros. */
 static struct mk_addr no_address_matches(sa_family_t family)
 {
@@ -412,7 +405,7 @@ static int add_clusters(struct clusters_work *work)
 	}
 	if (work->own->externals.ip.family != AF_UNSPEC)
 		add_own(work);
-	qsort(rows->clusters, rows->cluster_count, sizeof(*rows->clusters), compare_numbers);
+	qsort(rows->clusters, rows->cluster_count, sizeof(*rows->clusters), mk_compare_ids);
 	return 0;
 }
 

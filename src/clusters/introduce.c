@@ -9,17 +9,10 @@
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-static int compare_peer(const void *name, const void *peer)
-{
-	return strcmp(name, ((const struct mk_introduce_peer *)peer)->name);
-}
-
 static const struct mk_introduce_peer *find_peer(const struct mk_introduce_input *input,
 						 const char *name)
 {
-	return name && input->peer_count ? bsearch(name, input->peers, input->peer_count,
-						   sizeof(*input->peers), compare_peer)
-					 : NULL;
+	return name ? mk_find(&name, input->peers, input->peer_count, mk_compare_texts) : NULL;
 }
 
 /* Packets pass one hub at most. */
@@ -42,17 +35,10 @@ static int compare_age(const struct mk_introduce_peer *a, const struct mk_introd
 
 /* ---- which clusters a hub shows -------------------------------------------------------------- */
 
-static int compare_cluster(const void *name, const void *cluster)
-{
-	return strcmp(name, ((const struct mk_introduce_cluster *)cluster)->name);
-}
-
 static const struct mk_introduce_cluster *find_cluster(const struct mk_introduce_input *input,
 						       const char *name)
 {
-	return input->cluster_count ? bsearch(name, input->clusters, input->cluster_count,
-					      sizeof(*input->clusters), compare_cluster)
-				    : NULL;
+	return mk_find(&name, input->clusters, input->cluster_count, mk_compare_texts);
 }
 
 static bool shows(const struct mk_introduce_cluster *cluster, const struct mk_introduce_peer *hub)

@@ -366,14 +366,9 @@ void slice_release(struct slice *slice)
 	free(slice->trigger);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(((const struct slice *)a)->name, ((const struct slice *)b)->name);
-}
-
 int slices_sort(struct content *content, struct mk_error *err)
 {
-	qsort(content->slices, content->slice_count, sizeof(*content->slices), compare_names);
+	qsort(content->slices, content->slice_count, sizeof(*content->slices), mk_compare_texts);
 	for (size_t i = 1; i < content->slice_count; i++)
 		if (strcmp(content->slices[i - 1].name, content->slices[i].name) == 0)
 			return mk_error_set(err, EINVAL, "slices: name '%s' is twice in the list",

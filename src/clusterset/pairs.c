@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "cluster/model/peer.h"
 #include "clusterset/content.h"
 
@@ -44,11 +45,6 @@ static const char *lack_of(const char *key, json_object *value, bool is_label, s
 	if (bytes > CONTENT_PAIRS_BYTES)
 		return "all together have more than 16384 bytes";
 	return NULL;
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-	return strcmp(((const struct pair *)a)->key, ((const struct pair *)b)->key);
 }
 
 static int add_pair(struct pair *pair, const char *key, json_object *value)
@@ -99,7 +95,7 @@ int pairs_decode(json_object *parent, const char *key, bool are_labels, struct p
 	ret = decode_each(object, are_labels, *pairs, count, note, err);
 	if (ret < 0)
 		return mk_error_wrap(err, "%s", key);
-	qsort(*pairs, *count, sizeof(**pairs), compare_keys);
+	qsort(*pairs, *count, sizeof(**pairs), mk_compare_texts);
 	return 0;
 }
 

@@ -225,11 +225,6 @@ struct targets {
 	size_t count;
 };
 
-static int compare_targets(const void *left, const void *right)
-{
-	return mk_ip_compare(left, right);
-}
-
 static int list_targets(const struct content *content, struct targets *targets)
 {
 	size_t most = 0;
@@ -256,7 +251,7 @@ static void set_external(struct endpoint *endpoint, const struct targets *target
 	if (endpoint->target.family == AF_UNSPEC)
 		return;
 	found = bsearch(&endpoint->target, targets->of, targets->count, sizeof(*targets->of),
-			compare_targets);
+			mk_ip_compare);
 	if (found)
 		endpoint->ip = targets->ips[found - targets->of];
 }

@@ -77,7 +77,7 @@ static int remove_others(const struct mk_datapath *datapath, bool is_far,
 		struct mk_peer_entry entry = { .is_far = is_far,
 					       .addr = ((struct mk_addr *)keys)[i] };
 
-		if (count && bsearch(&entry, wanted, count, sizeof(*wanted), compare))
+		if (mk_find(&entry, wanted, count, compare))
 			continue;
 		ret = mk_table_delete(table, &entry.addr, err);
 		if (ret < 0)
@@ -183,7 +183,7 @@ int mk_datapath_sync_link_nodes(struct mk_datapath *datapath, struct mk_link_nod
 	for (size_t i = 0; ret >= 0 && i < there; i++) {
 		struct mk_link_node_entry entry = { .key = keys[i] };
 
-		if (count && bsearch(&entry, wanted, count, sizeof(*wanted), compare_links))
+		if (mk_find(&entry, wanted, count, compare_links))
 			continue;
 		ret = mk_table_delete(table, &entry.key, err);
 		*changes += ret > 0;

@@ -70,8 +70,7 @@ static void sort_unique(struct entries *entries)
 
 static bool has(const struct entries *entries, const struct entry *entry)
 {
-	return entries->count &&
-	       bsearch(entry, entries->list, entries->count, sizeof(*entry), compare_entries);
+	return mk_find(entry, entries->list, entries->count, compare_entries);
 }
 
 /* ---- the two sides --------------------------------------------------------------------------- */

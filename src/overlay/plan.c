@@ -110,13 +110,6 @@ static int compare_peers(const void *a, const void *b)
 	return order ? order : strcmp(x->node, y->node);
 }
 
-static int compare_left_out(const void *a, const void *b)
-{
-	const struct mk_overlay_left_out *x = a, *y = b;
-
-	return strcmp(x->node, y->node);
-}
-
 static bool overlap(const struct mk_cidr *a, const struct mk_cidr *b)
 {
 	return mk_cidr_covers(a, b) || mk_cidr_covers(b, a);
@@ -194,7 +187,7 @@ int mk_overlay_plan_make(const struct mk_model *model, const struct mk_overlay_v
 	}
 	if (plan->left_out_count > 1)
 		qsort(plan->left_out, plan->left_out_count, sizeof(*plan->left_out),
-		      compare_left_out);
+		      mk_compare_texts);
 	return 0;
 }
 

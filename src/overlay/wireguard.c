@@ -223,7 +223,7 @@ static int compare_peers(const void *left, const void *right)
 static const struct mk_wg_peer *find(const struct mk_wg_peer *list, size_t count,
 				     const struct mk_wg_peer *peer)
 {
-	return count ? bsearch(peer, list, count, sizeof(*list), mk_wg_peer_compare) : NULL;
+	return mk_find(peer, list, count, mk_wg_peer_compare);
 }
 
 static bool has_carrier(const struct mk_wg_peer *found, const struct mk_wg_peer *wanted)

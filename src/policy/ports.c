@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "policy/compiler.h"
 
 #define PORTS_END 65536
@@ -93,13 +94,6 @@ static void add_spans(struct flattening *flat, size_t index)
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-static int compare_starts(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void cut(struct flattening *flat)
 {
 	size_t count = 0, kept = 0;
@@ -111,7 +105,7 @@ static void cut(struct flattening *flat)
 		flat->starts[count++] = flat->spans[i].first;
 		flat->starts[count++] = flat->spans[i].end;
 	}
-	qsort(flat->starts, count, sizeof(*flat->starts), compare_starts);
+	qsort(flat->starts, count, sizeof(*flat->starts), mk_compare_ids);
 	for (size_t i = 1; i < count; i++)
 		if (flat->starts[i] != flat->starts[kept])
 			flat->starts[++kept] = flat->starts[i];

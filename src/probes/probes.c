@@ -68,32 +68,14 @@ static uint64_t next_nonce(struct mk_probes *probes)
 
 /* ---- look-ups -------------------------------------------------------------------------------- */
 
-static int compare_peers(const void *left, const void *right)
-{
-	return strcmp(((const struct peer *)left)->name, ((const struct peer *)right)->name);
-}
-
-static int compare_nodes(const void *left, const void *right)
-{
-	return mk_ip_compare(&((const struct node *)left)->ip, &((const struct node *)right)->ip);
-}
-
 static struct peer *peer_of(const struct mk_probes *probes, const char *name)
 {
-	const struct peer key = { .name = (char *)name };
-
-	if (!name || !probes->peer_count)
-		return NULL;
-	return bsearch(&key, probes->peers, probes->peer_count, sizeof(key), compare_peers);
+	return name ? mk_find(&name, probes->peers, probes->peer_count, mk_compare_texts) : NULL;
 }
 
 static struct node *node_of(const struct mk_probes *probes, const struct mk_ip *ip)
 {
-	const struct node key = { .ip = *ip };
-
-	if (!probes->node_count)
-		return NULL;
-	return bsearch(&key, probes->nodes, probes->node_count, sizeof(key), compare_nodes);
+	return mk_find(ip, probes->nodes, probes->node_count, mk_ip_compare);
 }
 
 /* ---- which nodes ----------------------------------------------------------------------------- */
@@ -276,14 +258,14 @@ int mk_probes_set(struct mk_probes *probes, const struct mk_probes_peer *peers, 
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = add_peer(&next, probes, &peers[i]);
 	if (ret == 0)
-		qsort(next.peers, count, sizeof(*next.peers), compare_peers);
+		qsort(next.peers, count, sizeof(*next.peers), mk_compare_texts);
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = add_nodes(&next, probes, &peers[i], most_of(&peers[i], share));
 	if (ret < 0) {
 		release(&next);
 		return mk_error_errno(err, ENOMEM, "probes of %zu peers", count);
 	}
-	qsort(next.nodes, next.node_count, sizeof(*next.nodes), compare_nodes);
+	qsort(next.nodes, next.node_count, sizeof(*next.nodes), mk_ip_compare);
 	release(probes);
 	*probes = next;
 	return 0;

@@ -324,14 +324,6 @@ static void write_lost(struct mk_sfc *sfc, uint16_t number)
 	memset(row->ifindex, 0, sizeof(row->ifindex));
 }
 
-static int compare_ports(const void *left, const void *right)
-{
-	uint32_t a = ((const struct mk_sfc_port_row *)left)->ifindex,
-		 b = ((const struct mk_sfc_port_row *)right)->ifindex;
-
-	return (a > b) - (a < b);
-}
-
 /* Replicas of this node get numbers first: other nodes cannot do without them. */
 static void number_replicas(struct compiling *in, struct mk_sfc_pod_object *pods, size_t count,
 			    uint64_t now_ns)
@@ -361,7 +353,7 @@ static int compile_replicas(struct compiling *in, struct mk_sfc_pod_object *pods
 		in->members[i].pod->state = state_of(in, &in->members[i]);
 		write_replica(sfc, in->members[i].pod, &in->joined[in->members[i].group]);
 	}
-	qsort(sfc->port_rows, sfc->port_count, sizeof(*sfc->port_rows), compare_ports);
+	qsort(sfc->port_rows, sfc->port_count, sizeof(*sfc->port_rows), mk_compare_ids);
 	write_tags(sfc);
 	return 0;
 }

@@ -221,11 +221,6 @@ static int convert(const struct lists *lists, sa_family_t underlay,
 	return 0;
 }
 
-static int compare_texts(const void *left, const void *right)
-{
-	return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
-
 static int name_borders(const struct mk_model *model, struct mk_clusters_objects *objects,
 			struct mk_error *err)
 {
@@ -235,7 +230,7 @@ static int name_borders(const struct mk_model *model, struct mk_clusters_objects
 	mk_model_each(struct mk_node_object, node, model, MK_KIND_NODE)
 		if (node->border)
 			objects->borders[objects->border_count++] = node->name;
-	qsort(objects->borders, objects->border_count, sizeof(const char *), compare_texts);
+	qsort(objects->borders, objects->border_count, sizeof(const char *), mk_compare_texts);
 	return 0;
 }
 

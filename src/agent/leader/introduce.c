@@ -72,18 +72,6 @@ static struct mk_introduce_peer peer_of(const struct mk_lead_object *object)
 	};
 }
 
-static int compare_peers(const void *left, const void *right)
-{
-	return strcmp(((const struct mk_introduce_peer *)left)->name,
-		      ((const struct mk_introduce_peer *)right)->name);
-}
-
-static int compare_clusters(const void *left, const void *right)
-{
-	return strcmp(((const struct mk_introduce_cluster *)left)->name,
-		      ((const struct mk_introduce_cluster *)right)->name);
-}
-
 void leader_known_free(struct leader_term *term)
 {
 	if (!term->known)
@@ -119,8 +107,8 @@ static struct leader_known *get_known(struct mk_leader *leader)
 			known->clusters[known->cluster_count++] = (struct mk_introduce_cluster){
 				object->name, *object->relayed_by ? object->relayed_by : NULL
 			};
-	qsort(known->peers, known->peer_count, sizeof(*known->peers), compare_peers);
-	qsort(known->clusters, known->cluster_count, sizeof(*known->clusters), compare_clusters);
+	qsort(known->peers, known->peer_count, sizeof(*known->peers), mk_compare_texts);
+	qsort(known->clusters, known->cluster_count, sizeof(*known->clusters), mk_compare_texts);
 	return known;
 }
 

@@ -4,12 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare(const void *left, const void *right)
-{
-	return strcmp(((const struct node_mac *)left)->node,
-		      ((const struct node_mac *)right)->node);
-}
-
+#include "base/cleanup.h"
 /* A node's MAC addresses are the same in both families. */
 static bool add_family(struct node_macs *macs, const struct mk_overlay_plan *plan)
 {
@@ -29,9 +24,9 @@ static void sort(struct node_macs *macs)
 {
 	size_t kept = 0;
 
-	qsort(macs->of, macs->count, sizeof(*macs->of), compare);
+	qsort(macs->of, macs->count, sizeof(*macs->of), mk_compare_texts);
 	for (size_t i = 0; i < macs->count; i++) {
-		if (kept > 0 && compare(&macs->of[kept - 1], &macs->of[i]) == 0)
+		if (kept > 0 && mk_compare_texts(&macs->of[kept - 1], &macs->of[i]) == 0)
 			free(macs->of[i].node);
 		else
 			macs->of[kept++] = macs->of[i];
@@ -72,7 +67,7 @@ bool node_macs_equal(const struct node_macs *a, const struct node_macs *b)
 	if (a->count != b->count)
 		return false;
 	for (size_t i = 0; i < a->count; i++)
-		if (compare(&a->of[i], &b->of[i]) != 0 ||
+		if (mk_compare_texts(&a->of[i], &b->of[i]) != 0 ||
 		    memcmp(&a->of[i].vtep_mac, &b->of[i].vtep_mac, sizeof(struct mk_mac)) != 0)
 			return false;
 	return true;
@@ -80,9 +75,7 @@ bool node_macs_equal(const struct node_macs *a, const struct node_macs *b)
 
 struct mk_mac node_mac_of(const struct node_macs *macs, const char *node)
 {
-	const struct node_mac key = { .node = (char *)(uintptr_t)node }, *found = NULL;
+	const struct node_mac *found = mk_find(&node, macs->of, macs->count, mk_compare_texts);
 
-	if (macs->count)
-		found = bsearch(&key, macs->of, macs->count, sizeof(*macs->of), compare);
 	return found ? found->vtep_mac : (struct mk_mac){ 0 };
 }

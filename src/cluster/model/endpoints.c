@@ -238,11 +238,6 @@ static int append(struct mk_endpoint_set *set, const struct address *address,
 	return ret;
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Decode @list, objects with a name, into @names, which has room for all. */
 static int decode_names(struct mk_endpoint_set *set, const struct mk_json *list, char **names,
 			unsigned int *count, struct mk_error *err)
@@ -263,7 +258,7 @@ static int decode_names(struct mk_endpoint_set *set, const struct mk_json *list,
 		(*count)++;
 	}
 	if (ret == 0)
-		qsort(names, *count, sizeof(*names), compare_texts);
+		qsort(names, *count, sizeof(*names), mk_compare_texts);
 	return ret;
 }
 

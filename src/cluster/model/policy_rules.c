@@ -62,11 +62,6 @@ static int share(struct mk_texts *texts, const char *text, const char **shared,
 	return *shared ? 0 : mk_error_errno(err, ENOMEM, "text '%s'", text);
 }
 
-static int compare_values(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static int decode_values(struct mk_texts *texts, const struct mk_json *list,
 			 struct mk_requirement *requirement, struct mk_error *err)
 {
@@ -84,7 +79,7 @@ static int decode_values(struct mk_texts *texts, const struct mk_json *list,
 	}
 	if (ret == 0)
 		qsort(requirement->values, requirement->value_count, sizeof(*requirement->values),
-		      compare_values);
+		      mk_compare_texts);
 	return ret;
 }
 

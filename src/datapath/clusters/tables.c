@@ -66,7 +66,7 @@ static void sort(struct set *set)
 
 static struct entry *find(const struct set *set, const struct entry *entry)
 {
-	return set->count ? bsearch(entry, set->of, set->count, sizeof(*set->of), compare) : NULL;
+	return mk_find(entry, set->of, set->count, compare);
 }
 
 /* The place of the first entry that is not before @entry. */

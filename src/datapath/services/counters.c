@@ -68,17 +68,10 @@ static void records_free(struct record **records)
 }
 #define cleanup_records __attribute__((cleanup(records_free)))
 
-static int compare_ids(const void *a, const void *b)
-{
-	const uint32_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 const struct mk_service_totals *mk_counters_find(const struct mk_service_totals *totals,
 						 size_t count, uint32_t service_id)
 {
-	return count ? bsearch(&service_id, totals, count, sizeof(*totals), compare_ids) : NULL;
+	return mk_find(&service_id, totals, count, mk_compare_ids);
 }
 
 static void add(struct mk_service_counter *sum, const struct mk_service_counter *more)
@@ -135,7 +128,7 @@ int mk_counters_read(const struct mk_counter_tables *tables, struct mk_service_t
 		return mk_error_errno(err, ENOMEM, "cannot read the Services' counters");
 	for (const struct record *record = records; record; record = record->hh.next)
 		(*totals)[(*count)++] = record->totals;
-	qsort(*totals, *count, sizeof(**totals), compare_ids);
+	qsort(*totals, *count, sizeof(**totals), mk_compare_ids);
 	return 0;
 }
 

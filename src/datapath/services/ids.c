@@ -35,20 +35,13 @@ int sync_recover_id(struct mk_service_sync *sync, uint32_t id)
 	return 0;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	const struct recovered_id *x = a, *y = b;
-
-	return (x->id > y->id) - (x->id < y->id);
-}
-
 void sync_recovered_sort(struct mk_service_sync *sync)
 {
 	size_t kept = 0;
 
 	if (sync->recovered_count == 0)
 		return;
-	qsort(sync->recovered, sync->recovered_count, sizeof(*sync->recovered), compare_ids);
+	qsort(sync->recovered, sync->recovered_count, sizeof(*sync->recovered), mk_compare_ids);
 	for (size_t i = 0; i < sync->recovered_count; i++)
 		if (kept == 0 || sync->recovered[kept - 1].id != sync->recovered[i].id)
 			sync->recovered[kept++] = sync->recovered[i];
@@ -72,11 +65,8 @@ uint32_t mk_service_sync_names_serial(const struct mk_service_sync *sync)
 
 bool sync_take_id(struct mk_service_sync *sync, uint32_t id)
 {
-	struct recovered_id key = { .id = id };
-	struct recovered_id *found = sync->recovered_count
-					     ? bsearch(&key, sync->recovered, sync->recovered_count,
-						       sizeof(key), compare_ids)
-					     : NULL;
+	struct recovered_id *found =
+		mk_find(&id, sync->recovered, sync->recovered_count, mk_compare_ids);
 
 	if (!found || found->taken)
 		return false;

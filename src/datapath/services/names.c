@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/state_file.h"
 #include "datapath/services/services_internal.h"
 
@@ -33,13 +34,6 @@ int mk_names_write(const char *state_dir, sa_family_t family, const struct mk_se
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-static int compare(const void *a, const void *b)
-{
-	const struct mk_service_name *x = a, *y = b;
-
-	return (x->service_id > y->service_id) - (x->service_id < y->service_id);
-}
-
 static void take_line(struct mk_service_names *names, char *line)
 {
 	char *end;
@@ -67,7 +61,7 @@ int mk_names_read(const char *state_dir, sa_family_t family, struct mk_service_n
 	for (char *line = strtok_r(names->text, "\n", &rest); line;
 	     line = strtok_r(NULL, "\n", &rest))
 		take_line(names, line);
-	qsort(names->list, names->count, sizeof(*names->list), compare);
+	qsort(names->list, names->count, sizeof(*names->list), mk_compare_ids);
 	return 0;
 }
 
@@ -80,10 +74,8 @@ void mk_names_release(struct mk_service_names *names)
 
 const char *mk_names_find(const struct mk_service_names *names, uint32_t service_id)
 {
-	const struct mk_service_name key = { .service_id = service_id };
 	const struct mk_service_name *found =
-		names->count ? bsearch(&key, names->list, names->count, sizeof(key), compare)
-			     : NULL;
+		mk_find(&service_id, names->list, names->count, mk_compare_ids);
 
 	return found ? found->name : NULL;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "datapath/services/services_internal.h"
 
@@ -402,7 +403,7 @@ static int compare_live(const void *a, const void *b)
 bool sync_is_live(const struct mk_live_backend *live, size_t count,
 		  const struct mk_live_backend *backend)
 {
-	return count && bsearch(backend, live, count, sizeof(*live), compare_live);
+	return mk_find(backend, live, count, compare_live);
 }
 
 size_t mk_service_sync_service_count(const struct mk_service_sync *sync)

@@ -55,7 +55,7 @@ static const struct sfc_pair *find(const struct sfc_pair *pairs, size_t count, u
 {
 	const struct sfc_pair wanted = { .key = key };
 
-	return count ? bsearch(&wanted, pairs, count, sizeof(*pairs), compare) : NULL;
+	return mk_find(&wanted, pairs, count, compare);
 }
 
 static bool has(const struct sfc_pair *pairs, size_t count, const struct sfc_pair *pair)

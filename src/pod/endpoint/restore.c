@@ -61,9 +61,7 @@ static const struct mk_pod *find_pod(const struct missing_search *search, const 
 {
 	const struct mk_addr key = mk_ip_to_addr(ip);
 
-	return search->count ? bsearch(&key, search->pods, search->count, sizeof(*search->pods),
-				       compare_address)
-			     : NULL;
+	return mk_find(&key, search->pods, search->count, compare_address);
 }
 
 /* A family that the node no longer has needs no entries. */
