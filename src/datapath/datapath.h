@@ -121,9 +121,12 @@ struct mk_peer_entry {
 	uint32_t is_far; /* of the underlay's family, not the pods': for map `far_peers` */
 	struct mk_addr addr;
 	struct mk_peer peer;
+	bool is_internal; /* an InternalIP of the Node, not only an ExternalIP */
 };
 /* Make maps `peers` and `far_peers` equal to @wanted, as mk_datapath_sync_routes() does. Once it is
- * complete, programs drop overlay packets from other addresses. Sorts @wanted. */
+ * complete, programs drop overlay packets from other addresses. An address that several nodes have,
+ * such as the ExternalIP of their gateway, is that of the node whose InternalIP it is, or else of
+ * one of them. Sorts @wanted. */
 mk_must_check int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *wanted,
 					 size_t count, bool complete, unsigned int *changes,
 					 struct mk_error *err);

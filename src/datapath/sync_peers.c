@@ -19,6 +19,28 @@ static int compare(const void *a, const void *b)
 	return memcmp(&x->addr, &y->addr, sizeof(x->addr));
 }
 
+/* .. and of entries for one address, the one that counts comes first. */
+static int compare_claims(const void *a, const void *b)
+{
+	const struct mk_peer_entry *x = a, *y = b;
+	int order = compare(x, y) ?: y->is_internal - x->is_internal;
+
+	return order ?: memcmp(&x->peer, &y->peer, sizeof(x->peer));
+}
+
+/* Sort, and keep one entry per address. Returns how many are left. */
+static size_t sort_unique(struct mk_peer_entry *wanted, size_t count)
+{
+	size_t kept = 0;
+
+	if (count > 1)
+		qsort(wanted, count, sizeof(*wanted), compare_claims);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || compare(&wanted[kept - 1], &wanted[i]) != 0)
+			wanted[kept++] = wanted[i];
+	return kept;
+}
+
 static bool is_as_before(const struct mk_datapath *datapath, const struct mk_peer_entry *wanted,
 			 size_t count)
 {
@@ -96,8 +118,7 @@ int mk_datapath_sync_peers(struct mk_datapath *datapath, struct mk_peer_entry *w
 
 	if (datapath->state < MK_DATAPATH_LOADED)
 		return datapath_expect(datapath, MK_DATAPATH_LOADED, "nodes", err);
-	if (count > 1)
-		qsort(wanted, count, sizeof(*wanted), compare);
+	count = sort_unique(wanted, count);
 	if (is_as_before(datapath, wanted, count))
 		return 0;
 	ret = put_all(datapath, wanted, count, changes, err);

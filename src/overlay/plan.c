@@ -90,6 +90,8 @@ static int add_peer(struct making *making, const struct mk_node_object *node)
 	peer.vtep = addresses.vtep;
 	peer.vtep_mac = addresses.vtep_mac;
 	peer.wireguard = node->wireguard;
+	peer.ready = node->ready;
+	peer.created_unix_s = node->created_unix_s;
 	peer.node = strdup(node->name);
 	added = peer.node ? mk_append(making->plan->peers, making->plan->peer_count) : NULL;
 	if (!added) {
@@ -123,8 +125,8 @@ static bool same_mac(const struct mk_mac *a, const struct mk_mac *b)
 /* Returns the node that already has the range or MAC address; NULL: none. Ranges are sorted, so one
  * that overlaps any kept range overlaps the last kept one. A VTEP has the MAC address of no other.
  * In the primary family, both can only repeat if nodes have prefixes of different lengths. */
-static const char *holder(const struct making *making, size_t kept,
-			  const struct mk_overlay_peer *peer)
+static const char *range_holder(const struct making *making, size_t kept,
+				const struct mk_overlay_peer *peer)
 {
 	const struct mk_overlay_plan *plan = making->plan;
 	bool secondary = making->view->family != making->view->primary;
@@ -142,7 +144,12 @@ static const char *holder(const struct making *making, size_t kept,
 	return NULL;
 }
 
-static int drop_conflicts(struct making *making)
+/* Keep the peers whose claim no node holds, in their order. */
+static int drop_peers(struct making *making,
+		      const char *(*holder)(const struct making *making, size_t kept,
+					    const struct mk_overlay_peer *peer),
+		      int (*say)(struct making *making, const struct mk_overlay_peer *peer,
+				 const char *other))
 {
 	struct mk_overlay_plan *plan = making->plan;
 	size_t kept = 0;
@@ -151,18 +158,72 @@ static int drop_conflicts(struct making *making)
 	for (size_t i = 0; i < plan->peer_count; i++) {
 		struct mk_overlay_peer peer = plan->peers[i];
 		const char *other = ret == 0 ? holder(making, kept, &peer) : NULL;
-		char text[MK_CIDR_STRLEN];
 
 		if (!other) {
 			plan->peers[kept++] = peer;
 			continue;
 		}
-		ret = leave_out(making, peer.node, true, "its pod CIDR %s collides with node '%s'",
-				mk_cidr_format(&peer.pod_cidr, text), other);
+		ret = say(making, &peer, other);
 		free(peer.node);
 	}
 	plan->peer_count = kept;
 	return ret;
+}
+
+static int say_range(struct making *making, const struct mk_overlay_peer *peer, const char *other)
+{
+	char text[MK_CIDR_STRLEN];
+
+	return leave_out(making, peer->node, true, "its pod CIDR %s collides with node '%s'",
+			 mk_cidr_format(&peer->pod_cidr, text), other);
+}
+
+/* ---- one InternalIP of several Nodes --------------------------------------------------------- */
+
+static int compare_claims(const void *a, const void *b)
+{
+	const struct mk_overlay_peer *x = a, *y = b;
+	int order = mk_ip_compare(&x->underlay, &y->underlay);
+
+	order = order ?: y->ready - x->ready;
+	order = order
+			?: (x->created_unix_s > y->created_unix_s) -
+				   (x->created_unix_s < y->created_unix_s);
+	return order ?: strcmp(x->node, y->node);
+}
+
+/* The programs know the sender of an overlay packet by its address: it is that of one node. */
+static const char *address_holder(const struct making *making, size_t kept,
+				  const struct mk_overlay_peer *peer)
+{
+	const struct mk_overlay_peer *last = kept ? &making->plan->peers[kept - 1] : NULL;
+
+	if (mk_ip_equal(&making->view->own_underlay, &peer->underlay))
+		return making->view->own_node;
+	return last && mk_ip_equal(&last->underlay, &peer->underlay) ? last->node : NULL;
+}
+
+static int say_address(struct making *making, const struct mk_overlay_peer *peer, const char *other)
+{
+	char text[MK_IP_STRLEN];
+
+	return leave_out(
+		making, peer->node, true,
+		"its InternalIP %s is that of node '%s', too: delete the Node that no machine has, or give both machines addresses of their own",
+		mk_ip_format(&peer->underlay, text), other);
+}
+
+static int sort_and_drop(struct making *making)
+{
+	struct mk_overlay_plan *plan = making->plan;
+	int ret;
+
+	if (!plan->peer_count)
+		return 0;
+	qsort(plan->peers, plan->peer_count, sizeof(*plan->peers), compare_claims);
+	ret = drop_peers(making, address_holder, say_address);
+	qsort(plan->peers, plan->peer_count, sizeof(*plan->peers), compare_peers);
+	return ret ?: drop_peers(making, range_holder, say_range);
 }
 
 int mk_overlay_plan_make(const struct mk_model *model, const struct mk_overlay_view *view,
@@ -178,9 +239,7 @@ int mk_overlay_plan_make(const struct mk_model *model, const struct mk_overlay_v
 	mk_model_each(struct mk_node_object, node, model, MK_KIND_NODE)
 		if (ret == 0 && strcmp(node->name, view->own_node) != 0)
 			ret = add_peer(&making, node);
-	if (ret == 0 && plan->peer_count > 1)
-		qsort(plan->peers, plan->peer_count, sizeof(*plan->peers), compare_peers);
-	ret = ret ?: drop_conflicts(&making);
+	ret = ret ?: sort_and_drop(&making);
 	if (ret < 0) {
 		mk_overlay_plan_release(plan);
 		return ret;

@@ -17,6 +17,8 @@ struct mk_overlay_peer {
 	struct mk_ip vtep;
 	struct mk_mac vtep_mac;
 	struct mk_ip underlay; /* the node's InternalIP of the underlay's family */
+	bool ready; /* as the Node says; with the next: which of two keeps one InternalIP */
+	int64_t created_unix_s; /* 0: unknown */
 	struct mk_wg_public wireguard; /* with a port of 0 it has none */
 	bool is_clear; /* the overlay's: with encryption, packets to it are not encrypted */
 	/* The node is on the link of an uplink (agent/node/on_link.c); 0: it is not. */
@@ -46,13 +48,16 @@ struct mk_overlay_view {
 	sa_family_t family; /* of the pod CIDRs, VTEPs and routes */
 	sa_family_t primary; /* a node's MAC addresses come from its range of this family, if any */
 	sa_family_t underlay_family; /* of the InternalIPs between which the overlay sends */
+	struct mk_ip own_underlay;
 	const struct mk_cidr *cluster_cidrs, *vtep_cidrs; /* the same on every node */
 	const struct mk_cidr *own_pod_cidrs;
 };
 
 /* Plan for all nodes but the own one, ready or not. If pod CIDRs overlap, the node with
- * the lower range, then the lower name, keeps its own. This node's pod CIDR takes
- * precedence over all others. */
+ * the lower range, then the lower name, keeps its own. If InternalIPs are equal, a ready node keeps
+ * it, then the older one: a machine with another name leaves its former Node behind, and a Node of
+ * another machine may name a lease that is over. This node's own take precedence over all others.
+ */
 mk_must_check int mk_overlay_plan_make(const struct mk_model *model,
 				       const struct mk_overlay_view *view,
 				       struct mk_overlay_plan *plan, struct mk_error *err);

@@ -50,6 +50,7 @@ struct mk_overlay_view view_of(const char *own_v4, const char *own_v6, sa_family
 		.family = of,
 		.primary = own_v4 ? AF_INET : AF_INET6,
 		.underlay_family = AF_INET,
+		.own_underlay = ip_of("192.0.2.1"),
 		.cluster_cidrs = clusters,
 		.vtep_cidrs = vteps,
 		.own_pod_cidrs = own_pods,

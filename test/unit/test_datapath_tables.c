@@ -351,6 +351,41 @@ START_TEST(test_peers)
 }
 END_TEST
 
+static void expect_peer(const char *text, unsigned char mac)
+{
+	struct mk_addr key = addr_of(text);
+	struct mk_table table = { .fd = -1 };
+	struct mk_peer peer;
+
+	fx_ok(mk_table_open(&table, fx.bpf_dir, "peers", sizeof(key), sizeof(peer), &fx.err));
+	fx_ok(mk_table_get(&table, &key, &peer, &fx.err));
+	ck_assert_uint_eq(peer.vtep_mac[1], mac);
+	mk_table_close(&table);
+}
+
+/* Nodes behind one gateway have its address as their ExternalIP; the gateway may be a node. */
+START_TEST(test_peers_share)
+{
+	struct mk_datapath *datapath = fx_attached();
+	struct mk_peer_entry wanted[] = {
+		{ .addr = addr_of("192.0.2.1"), .peer.vtep_mac = { 2, 4 } },
+		{ .addr = addr_of("192.0.2.1"), .peer.vtep_mac = { 2, 3 } },
+		{ .addr = addr_of("192.0.2.2"), .peer.vtep_mac = { 2, 3 } },
+		{ .addr = addr_of("192.0.2.2"), .peer.vtep_mac = { 2, 5 }, .is_internal = true },
+		{ .addr = addr_of("192.0.2.2"), .peer.vtep_mac = { 2, 6 } },
+	};
+	unsigned int changes = 0;
+
+	fx_ok(mk_datapath_sync_peers(datapath, wanted, MK_ARRAY_SIZE(wanted), true, &changes,
+				     &fx.err));
+	ck_assert_uint_eq(changes, 2);
+	expect_peer("192.0.2.1", 3);
+	expect_peer("192.0.2.2", 5);
+	ck_assert_int_eq(mk_datapath_repair_routes(datapath, 256, &fx.err), 0);
+	mk_datapath_free(datapath);
+}
+END_TEST
+
 /* A node on the link, as programs have completed its entry: it has shown itself @ago_s ago. */
 static void complete_link(const struct mk_table *table, const struct mk_link_node_entry *entry,
 			  unsigned int ago_s)
@@ -517,6 +552,8 @@ UNIT_SUITE("datapath_tables")
 	tcase_add_test(tc, test_routes);
 	tcase_add_test(tc, test_node_routes);
 	tcase_add_test(tc, test_peers);
+	tcase_add_test(tc, test_peers_share);
+	tcase_add_test(tc, test_peers_share);
 	tcase_add_test(tc, test_link_nodes);
 	tcase_add_test(tc, test_runtime);
 	tcase_add_test(tc, test_udp_ports);

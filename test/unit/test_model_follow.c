@@ -89,11 +89,20 @@ static const struct {
 	  { { "{" NODE ", 'spec': {'podCIDR': '10.244.1.0/24'}}", .heard = "node:n" },
 	    { "{" NODE ", 'spec': {'podCIDR': '10.244.1.0/24'}}", .heard = "" },
 	    { "{" NODE ", 'spec': {'podCIDR': '10.244.1.0/24'}, 'status': {'conditions':"
-	      "[{'type': 'Ready', 'status': 'True'}], 'images': [1]}}",
+	      "[{'type': 'MemoryPressure', 'status': 'True'}], 'images': [1]}}",
 	      .heard = "" },
 	    { "{" NODE ", 'spec': {'podCIDR': '10.244.2.0/24'}}", .heard = "node:n" },
 	    { .kind = MK_KIND_NODE, .name = "n", .heard = "node:n" },
 	    { .kind = MK_KIND_NODE, .name = "n", .heard = "" } } },
+	{ "node becomes ready, and not ready",
+	  { { "{" NODE "}", .heard = "node:n" },
+	    { "{" NODE ", 'status': {'conditions': [{'type': 'Ready', 'status': 'True'}]}}",
+	      .heard = "node:n" },
+	    { "{" NODE ", 'status': {'conditions': [{'type': 'Ready', 'status': 'True', "
+	      "'lastHeartbeatTime': '2026-01-01T00:00:00Z'}]}}",
+	      .heard = "" },
+	    { "{" NODE ", 'status': {'conditions': [{'type': 'Ready', 'status': 'Unknown'}]}}",
+	      .heard = "node:n" } } },
 	{ "node, addresses in another order",
 	  { { "{" NODE ", 'status': {'addresses': [{'type': 'InternalIP', 'address': '192.0.2.1'},"
 	      "{'type': 'ExternalIP', 'address': '192.0.2.2'}]}}",

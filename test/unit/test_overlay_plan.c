@@ -58,6 +58,22 @@ static const struct {
 	  { { "b", "10.244.2.0/23", "192.0.2.2", true },
 	    { "c", "10.244.3.0/24", "192.0.2.3", true } },
 	  "c=10.18.0.3@192.0.2.3 !b" },
+	{ "two with the same address: the one that is ready has it",
+	  { { "b", "10.244.2.0/24", "192.0.2.2", false },
+	    { "c", "10.244.3.0/24", "192.0.2.2", true },
+	    { "d", "10.244.4.0/24", "192.0.2.4", false } },
+	  "c=10.18.0.3@192.0.2.2 d=10.18.0.4@192.0.2.4 !b" },
+	{ ".. or the first name",
+	  { { "c", "10.244.2.0/24", "192.0.2.2", true },
+	    { "b", "10.244.3.0/24", "192.0.2.2", true } },
+	  "b=10.18.0.3@192.0.2.2 !c" },
+	{ ".. of those that have a pod CIDR",
+	  { { "c", "10.244.2.0/24", "192.0.2.2", true }, { "b", NULL, "192.0.2.2", true } },
+	  "c=10.18.0.2@192.0.2.2 ?b" },
+	{ "the own address is no other node's",
+	  { { "b", "10.244.2.0/24", "192.0.2.1", true },
+	    { "c", "10.244.3.0/24", "192.0.2.3", true } },
+	  "c=10.18.0.3@192.0.2.3 !b" },
 	{ "the own range is nobody else's",
 	  { { "b", "10.244.1.0/25", "192.0.2.2", true },
 	    { "c", "10.244.3.0/24", "192.0.2.3", true } },
@@ -75,6 +91,38 @@ START_TEST(test_plan)
 	ck_ok(mk_overlay_plan_make(node_model, &view, &plan, &err));
 	ck_assert_msg(strcmp(describe(&plan), plans[_i].plan) == 0, "%s: %s", plans[_i].name,
 		      describe(&plan));
+	mk_overlay_plan_release(&plan);
+}
+END_TEST
+
+static void model_aged_node(const char *name, const char *pod_cidr, const char *created)
+{
+	char text[512];
+	json_object *tree;
+
+	snprintf(text, sizeof(text),
+		 "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': '%s', "
+		 "'creationTimestamp': '%s'}, 'spec': {'podCIDR': '%s'}, 'status': {'addresses': "
+		 "[{'type': 'InternalIP', 'address': '192.0.2.2'}]}}",
+		 name, created, pod_cidr);
+	tree = json_tokener_parse(text);
+	ck_ok(mk_model_apply(node_model, tree, &err));
+	json_object_put(tree);
+}
+
+/* The older of two Nodes keeps the address, if both are ready or neither is. */
+START_TEST(test_older_keeps_address)
+{
+	struct mk_overlay_view view = view_of("10.244.1.0/24", NULL, AF_INET);
+	struct mk_overlay_plan plan;
+
+	model_aged_node("b", "10.244.2.0/24", "2026-02-01T00:00:00Z");
+	model_aged_node("c", "10.244.3.0/24", "2026-01-01T00:00:00Z");
+	ck_ok(mk_overlay_plan_make(node_model, &view, &plan, &err));
+	ck_assert_str_eq(describe(&plan), "c=10.18.0.3@192.0.2.2 !b");
+	ck_assert_str_eq(
+		plan.left_out[0].reason,
+		"its InternalIP 192.0.2.2 is that of node 'c', too: delete the Node that no machine has, or give both machines addresses of their own");
 	mk_overlay_plan_release(&plan);
 }
 END_TEST
@@ -210,6 +258,7 @@ UNIT_SUITE("overlay_plan")
 	TCase *plan = unit_case(suite, "plan", plan_setup, plan_teardown);
 
 	tcase_add_loop_test(plan, test_plan, 0, MK_ARRAY_SIZE(plans));
+	tcase_add_test(plan, test_older_keeps_address);
 	tcase_add_loop_test(plan, test_plan_by_family, 0, 2);
 	tcase_add_loop_test(plan, test_macs, 0, MK_ARRAY_SIZE(macs));
 	tcase_add_loop_test(plan, test_mtu, 0, MK_ARRAY_SIZE(mtus));

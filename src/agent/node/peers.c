@@ -151,6 +151,7 @@ static int plan_peers(struct mk_own_family *own, struct mk_error *err)
 		.family = own->family->family,
 		.primary = core->config.cluster.primary,
 		.underlay_family = own->node->internal_ip.family,
+		.own_underlay = own->node->internal_ip,
 		.cluster_cidrs = core->config.cluster.of,
 		.vtep_cidrs = core->config.vteps.of,
 		.own_pod_cidrs = pods,
@@ -277,14 +278,18 @@ static void add_peer(const struct mk_node_object *object, const struct mk_overla
 		     const struct mk_own_family *own, struct mk_peer_entry *entries, size_t *count)
 {
 	for (size_t i = 0; i < object->address_count; i++) {
+		const struct mk_ip *ip = &object->addresses[i];
 		struct mk_peer_entry *entry = &entries[*count];
-
-		bool is_far = object->addresses[i].family != own->family->family;
+		bool is_far = ip->family != own->family->family;
 
 		if (is_far && !checks_far_carriers(own))
 			continue;
-		*entry = (struct mk_peer_entry){ .is_far = is_far,
-						 .addr = mk_ip_to_addr(&object->addresses[i]) };
+		*entry = (struct mk_peer_entry){
+			.is_far = is_far,
+			.addr = mk_ip_to_addr(ip),
+			.is_internal =
+				mk_ip_equal(ip, &object->internal_ips[mk_family_index(ip->family)]),
+		};
 		memcpy(entry->peer.vtep_mac, peer->vtep_mac.byte, sizeof(entry->peer.vtep_mac));
 		entry->peer.is_direct = peer->is_direct;
 		(*count)++;

@@ -53,7 +53,8 @@ struct mk_node_object {
 	size_t address_count;
 	struct mk_labels labels;
 	char *zone; /* topology.kubernetes.io/zone, NULL: none */
-	bool ready; /* for information: NotReady changes nothing */
+	bool ready; /* decides which of two Nodes keeps one InternalIP, and nothing else */
+	int64_t created_unix_s; /* creationTimestamp; 0: none */
 	bool control_plane; /* node-role.kubernetes.io/control-plane label */
 	bool border; /* networking.monokube.io/border: "true" */
 	bool leaving; /* being deleted, or about to be by the cluster autoscaler */

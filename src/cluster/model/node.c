@@ -208,6 +208,7 @@ int node_decode(struct mk_texts *texts, const struct mk_json *tree, const struct
 	ret = ret ?: decode_pod_cidrs(node, tree, err);
 	ret = ret ?: decode_status(node, tree, err);
 	ret = ret ?: decode_leaving(node, tree, err);
+	ret = ret ?: tree_created(tree, &node->created_unix_s, err);
 	ret = ret ?: decode_wireguard(node, tree, err);
 	if (ret < 0)
 		return ret;
@@ -222,6 +223,7 @@ bool node_equal(const struct mk_node_object *a, const struct mk_node_object *b)
 	       mk_ips_equal(a->addresses, a->address_count, b->addresses, b->address_count) &&
 	       labels_equal(&a->labels, &b->labels) && text_compare(a->zone, b->zone) == 0 &&
 	       a->control_plane == b->control_plane && a->leaving == b->leaving &&
+	       a->ready == b->ready && a->created_unix_s == b->created_unix_s &&
 	       wireguard_equal(&a->wireguard, &b->wireguard);
 }
 
