@@ -452,7 +452,7 @@ static __always_inline int take_in(struct __sk_buff *skb, struct chain_ctx *ctx,
 
 	if (!is_pod_range(&pkt->tuple.daddr) && !is_external(&pkt->tuple.daddr))
 		return drop(skb, ctx->hook, MK_DROP_PEER_DENIED, &pkt->tuple);
-	if (is_probe(skb, pkt, mk_node_vpod()))
+	if (is_probe(skb, pkt))
 		return answer_probe(skb, ctx, pkt, number, source);
 	ret = fragment_gather(skb, pkt, MK_HOOK_CLUSTER);
 	if (ret < MK_GO_ON)

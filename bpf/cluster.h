@@ -128,15 +128,15 @@ static __always_inline int cluster_is_denied(struct __sk_buff *skb, const struct
 
 /* ---- probes ---------------------------------------------------------------------------------- */
 
-/* Is the packet a probe of this node's address @to (struct mk_probe_packet)? */
-static __always_inline int is_probe(struct __sk_buff *skb, const struct packet *pkt,
-				    struct mk_addr to)
+/* Is the packet a probe of this node (struct mk_probe_packet)? */
+static __always_inline int is_probe(struct __sk_buff *skb, const struct packet *pkt)
 {
 	__u32 at = pkt->l4_off + sizeof(struct udphdr);
 	__be32 magic;
 
 	if (pkt->l4 != MK_L4_UDP || pkt->tuple.dport != bpf_htons(MK_PROBE_PORT) || pkt->fragment ||
-	    bpf_ntohs(pkt->tuple.sport) < MK_PROBE_SOURCE_MIN || !is_addr(&pkt->tuple.daddr, to) ||
+	    bpf_ntohs(pkt->tuple.sport) < MK_PROBE_SOURCE_MIN ||
+	    !is_addr(&pkt->tuple.daddr, mk_node_vpod()) ||
 	    skb->len < at + sizeof(struct mk_probe_packet))
 		return 0;
 	return bpf_skb_load_bytes(skb, at, &magic, sizeof(magic)) == 0 &&

@@ -23,13 +23,13 @@ static __always_inline int expired(struct __sk_buff *skb, struct chain_ctx *ctx,
 }
 
 /* Another node of this cluster asks whether this one is alive, to send its packets for other
- * clusters here. Or it asks, at the pods' network address, whether the link between the two carries
- * packets without VXLAN (setting routing). */
+ * clusters here. Or it asks whether the link between the two carries packets without VXLAN (setting
+ * routing). */
 static __always_inline int is_probe_of_node(struct __sk_buff *skb, const struct chain_ctx *ctx,
 					    const struct packet *pkt)
 {
 	return ctx->hook == MK_HOOK_OVERLAY && is_vtep_range(&pkt->tuple.saddr) &&
-	       (is_probe(skb, pkt, mk_node_vpod()) || is_probe(skb, pkt, mk_node_pod_net()));
+	       is_probe(skb, pkt);
 }
 
 static __always_inline int answer_probe(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -39,7 +39,6 @@ static __always_inline int answer_probe(struct __sk_buff *skb, struct chain_ctx 
 	int ret;
 
 	tuple_reverse(&back, &pkt->tuple);
-	back.saddr = mk_node_vpod();
 	ret = rewrite(skb, pkt, &back, &ctx->flags);
 	if (ret != MK_GO_ON)
 		return drop(skb, ctx->hook, ret, &pkt->tuple);

@@ -133,9 +133,8 @@ static inline __attribute__((always_inline)) __u32 mk_cluster_number_at(const __
  * pass, so it is sent even if it is larger than mtu_bytes of the row.
  *
  * Nodes of one cluster also send probes, from their overlay addresses; program `router` answers. A
- * probe to the virtual pod address asks whether a border node lives. A probe to the network address
- * of the pods comes without VXLAN, and asks whether the link carries such packets. The answer comes
- * from the virtual pod address in both cases.
+ * probe in VXLAN asks whether a border node lives. A probe without asks whether the link carries
+ * such packets.
  *
  * UDP port 7 is that of the Echo Protocol (RFC 862). No session has a port below 1024 at a virtual
  * pod address, so the port is free. An answer comes from it, so it is never answered itself. */

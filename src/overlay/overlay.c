@@ -79,9 +79,10 @@ static const struct overlay_family *family_of_route(const struct mk_overlay *ove
 	return &overlay->families[mk_family_index(dst->ip.family)];
 }
 
-static struct route_key key_of(const struct mk_cidr *dst)
+static struct route_key key_of(const struct mk_cidr *dst, uint32_t metric)
 {
-	struct route_key key = { .family = (uint8_t)dst->ip.family,
+	struct route_key key = { .metric = metric,
+				 .family = (uint8_t)dst->ip.family,
 				 .prefix_bits = dst->prefix_bits };
 	bool v4 = dst->ip.family == AF_INET;
 
@@ -90,9 +91,9 @@ static struct route_key key_of(const struct mk_cidr *dst)
 }
 
 struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
-				    bool create)
+				    uint32_t metric, bool create)
 {
-	const struct route_key key = key_of(dst);
+	const struct route_key key = key_of(dst, metric);
 	struct overlay_route *route;
 
 	HASH_FIND(hh, overlay->routes, &key, sizeof(key), route);
@@ -179,7 +180,7 @@ int mk_overlay_set_ranges(struct mk_overlay *overlay, sa_family_t family,
 		return mk_error_errno(err, ENOMEM, "cannot keep the ranges of the datapath");
 	for (size_t i = 0; i < count; i++) {
 		copy[i] = ranges[i];
-		if (!overlay_route(overlay, &copy[i], true)) {
+		if (!overlay_route(overlay, &copy[i], 0, true)) {
 			free(copy);
 			return mk_error_errno(err, ENOMEM,
 					      "cannot keep the ranges of the datapath");
@@ -190,7 +191,7 @@ int mk_overlay_set_ranges(struct mk_overlay *overlay, sa_family_t family,
 	of->range_count = count;
 	clear_ranges(overlay, family);
 	for (size_t i = 0; i < count; i++)
-		overlay_route(overlay, &copy[i], false)->range = true;
+		overlay_route(overlay, &copy[i], 0, false)->range = true;
 	overlay->ranges_changed = true;
 	return 0;
 }
@@ -284,7 +285,7 @@ static struct mk_cidr host_of(const struct mk_ip *ip)
 int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip, struct mk_error *err)
 {
 	const struct mk_cidr dst = host_of(vip);
-	struct overlay_route *route = overlay_route(overlay, &dst, true);
+	struct overlay_route *route = overlay_route(overlay, &dst, 0, true);
 
 	if (!route)
 		return mk_error_errno(err, ENOMEM, "cannot keep the Services' addresses");
@@ -296,7 +297,7 @@ int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip, stru
 void mk_overlay_vip_put(struct mk_overlay *overlay, const struct mk_ip *vip)
 {
 	const struct mk_cidr dst = host_of(vip);
-	struct overlay_route *route = overlay_route(overlay, &dst, false);
+	struct overlay_route *route = overlay_route(overlay, &dst, 0, false);
 
 	if (route && route->vip_users > 0 && --route->vip_users == 0)
 		queue_route(overlay, route);
@@ -348,7 +349,7 @@ static struct mk_nl_route to_peer(const struct mk_overlay *overlay,
 static int want_node_route(struct mk_overlay *overlay, const struct mk_nl_route *wanted,
 			   struct mk_error *err)
 {
-	struct overlay_route *route = overlay_route(overlay, &wanted->dst, true);
+	struct overlay_route *route = overlay_route(overlay, &wanted->dst, wanted->metric, true);
 
 	if (!route)
 		return mk_error_errno(err, ENOMEM, "cannot keep the routes");
@@ -361,7 +362,7 @@ static int want_node_route(struct mk_overlay *overlay, const struct mk_nl_route 
 static int forget_vtep_route(struct mk_overlay *overlay, const struct mk_cidr *vtep,
 			     struct mk_error *err)
 {
-	struct overlay_route *route = overlay_route(overlay, vtep, false);
+	struct overlay_route *route = overlay_route(overlay, vtep, 0, false);
 	int ret;
 
 	if (!route || !route->is_installed)
@@ -372,13 +373,14 @@ static int forget_vtep_route(struct mk_overlay *overlay, const struct mk_cidr *v
 	return ret;
 }
 
-/* Probes of the link go to the pods' network address, which is no pod's. */
+/* Probes name the device by which they leave, so they use this route. All other packets use the one
+ * into the overlay, as its metric is better. */
 static int want_probe_route(struct mk_overlay *overlay, const struct mk_overlay_peer *peer,
 			    struct mk_error *err)
 {
-	const struct mk_cidr dst = host_of(&peer->pod_cidr.ip);
-	const struct mk_nl_route wanted = by_link(overlay, peer, &dst);
+	struct mk_nl_route wanted = by_link(overlay, peer, &peer->pod_cidr);
 
+	wanted.metric = MK_PROBE_METRIC;
 	return want_node_route(overlay, &wanted, err);
 }
 
@@ -566,7 +568,7 @@ static int read_route(void *ctx, const struct mk_nl_route *found)
 
 	if (found->protocol != MK_RTPROT)
 		return 0;
-	route = overlay_route(reading->overlay, &found->dst, true);
+	route = overlay_route(reading->overlay, &found->dst, found->metric, true);
 	if (!route)
 		return mk_error_errno(reading->err, ENOMEM, "cannot keep the routes");
 	route->installed = *found;

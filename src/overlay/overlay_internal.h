@@ -11,7 +11,8 @@
 
 /* Without padding, so that its bytes can be hashed. */
 struct route_key {
-	uint8_t family, prefix_bits, bytes[16];
+	uint32_t metric;
+	uint8_t family, prefix_bits, bytes[16], pad[2];
 };
 
 struct overlay_route {
@@ -82,8 +83,9 @@ bool overlay_encrypts(const struct overlay_way *way);
 /* Does the node get packets in the clear, or with WireGuardOnly none, although encryption is on? */
 bool overlay_is_clear(const struct overlay_way *way);
 
+/* Most routes have metric 0. */
 struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
-				    bool create);
+				    uint32_t metric, bool create);
 
 /* Have the WireGuard device. Returns 1 if it was not right. Without WireGuard in the kernel:
  * devices->wg_lacks_kernel. */

@@ -414,8 +414,7 @@ static const struct {
 	uint32_t magic;
 } no_border_probes[] = {
 	{ "another address of no pod", "udp 10.18.0.2:40000 > 10.244.1.255:7", MK_PROBE_MAGIC },
-	{ "a pod's, to the pods' network address", "udp 10.244.2.7:40000 > 10.244.1.0:7",
-	  MK_PROBE_MAGIC },
+	{ "the pods' network address", "udp 10.18.0.2:40000 > 10.244.1.0:7", MK_PROBE_MAGIC },
 	{ "a pod's, at another node", "udp 10.244.2.7:40000 > " VPOD ":7", MK_PROBE_MAGIC },
 	{ "another port", "udp 10.18.0.2:40000 > " VPOD ":8", MK_PROBE_MAGIC },
 	{ "another payload", BORDER_PROBE, 1 },

@@ -334,8 +334,8 @@ START_TEST(test_routed_away)
 }
 END_TEST
 
-/* A probe of the link (routing: Auto) goes to the pods' network address, to which a node has a route
- * of its own. The answer comes from the virtual pod address, by the way of all other packets. */
+/* A probe of the link (routing: Auto) goes to the virtual pod address. The answer goes by the way of
+ * all other packets. */
 START_TEST(test_link_probe)
 {
 	struct frame_options with = { .payload_bytes = sizeof(struct mk_probe_packet) };
@@ -343,7 +343,7 @@ START_TEST(test_link_probe)
 
 	nodes(_i);
 	from_link(&with, NODE2_MAC);
-	in = frame_probe("udp 10.18.0.2:40000 > 10.244.1.0:7", MK_PROBE_MAGIC, &with);
+	in = frame_probe("udp 10.18.0.2:40000 > 10.244.1.1:7", MK_PROBE_MAGIC, &with);
 	out = fixture_expect("answered", MK_HOOK_UPLINK, &in, _i ? TO_UPLINK : TO_OVERLAY, ANSWER);
 	ck_assert_uint_eq(out.length, in.length);
 	ck_assert_uint_eq(fixture_drops_total(), 0);
@@ -358,7 +358,7 @@ START_TEST(test_link_probe_of_stranger)
 
 	nodes(_i);
 	from_link(&with, _i ? NODE3_MAC : NEW_MAC);
-	in = frame_probe("udp 10.18.0.2:40000 > 10.244.1.0:7", MK_PROBE_MAGIC, &with);
+	in = frame_probe("udp 10.18.0.2:40000 > 10.244.1.1:7", MK_PROBE_MAGIC, &with);
 	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), DROPPED);
 	ck_assert_uint_eq(fixture_drops(MK_HOOK_UPLINK, MK_DROP_DIRECT_FORGED), 1);
 }

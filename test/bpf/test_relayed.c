@@ -162,7 +162,7 @@ static void probed(const char *name, bool sees_asker)
 	const struct frame_options with = { .payload_bytes = sizeof(struct mk_probe_packet),
 					    .source_mac = NODE2 };
 	struct frame probe =
-		frame_probe("udp 10.18.0.2:40000 > 10.244.1.0:7", MK_PROBE_MAGIC, &with);
+		frame_probe("udp 10.18.0.2:40000 > 10.244.1.1:7", MK_PROBE_MAGIC, &with);
 	struct frame answer, copy;
 	int far = far_end();
 

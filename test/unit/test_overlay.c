@@ -213,24 +213,47 @@ START_TEST(test_direct)
 }
 END_TEST
 
-/* Until probes have shown that the link carries packets, only they go there: to the network address
- * of the pods. */
+static int take_probe_route(void *ctx, const struct mk_nl_route *route)
+{
+	if (route->metric == MK_PROBE_METRIC)
+		*(struct mk_nl_route *)ctx = *route;
+	return 0;
+}
+
+/* ifindex 0: there is none. */
+static struct mk_nl_route probe_route(void)
+{
+	struct mk_nl_route route = { 0 };
+
+	ck_ok(mk_nl_each_route(nl, AF_INET, take_probe_route, &route, &err));
+	return route;
+}
+
+/* Until probes have shown that the link carries packets, only they go there, by a second route to
+ * the pods. */
 START_TEST(test_tried)
 {
-	struct mk_nl_route route;
+	struct mk_cidr pods = cidr_of("10.244.2.0/24");
 	struct mk_ip node = ip_of("192.0.2.2");
+	struct mk_nl_route route;
 
 	model_node("b", "10.244.2.0/24", "192.0.2.2", true);
 	sync_links(false, true);
-	route = way_to("10.244.2.0");
+	route = probe_route();
 	ck_assert_int_eq(route.ifindex, wanted.uplink_ifindex);
+	ck_assert(mk_cidr_equal(&route.dst, &pods));
 	ck_assert(mk_ip_equal(&route.gateway, &node));
 	ck_assert(mk_ip_equal(&route.source, &own->vtep));
 	ck_assert_int_eq(way_to("10.244.2.1").ifindex, node_devices.overlay_ifindex);
+	mk_overlay_refresh(overlay);
+	sync_links(false, true);
+	ck_assert_uint_eq(changes, 0);
 	sync_links(true, true);
+	ck_assert_int_eq(probe_route().ifindex, 0);
 	ck_assert_int_eq(way_to("10.244.2.1").ifindex, wanted.uplink_ifindex);
 	sync_links(false, false);
-	ck_assert_int_eq(way_to("10.244.2.0").ifindex, node_devices.overlay_ifindex);
+	ck_assert_int_eq(probe_route().ifindex, 0);
+	ck_assert_int_eq(way_to("10.244.2.1").ifindex, node_devices.overlay_ifindex);
 }
 END_TEST
 

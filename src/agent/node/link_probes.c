@@ -65,8 +65,9 @@ static int see_direct_route(void *ctx, const struct mk_nl_route *route)
 	const struct tried *tried = ctx;
 	const struct mk_overlay_peer *peer = peer_with(tried->plan, &route->dst.ip);
 
-	if (!peer || route->protocol != MK_RTPROT || !mk_cidr_equal(&peer->pod_cidr, &route->dst) ||
-	    route->ifindex != peer->link_ifindex || !mk_ip_equal(&route->gateway, &peer->link_ip))
+	if (!peer || route->protocol != MK_RTPROT || route->metric ||
+	    !mk_cidr_equal(&peer->pod_cidr, &route->dst) || route->ifindex != peer->link_ifindex ||
+	    !mk_ip_equal(&route->gateway, &peer->link_ip))
 		return 0;
 	for (size_t i = 0; i < tried->count; i++) {
 		struct mk_ip name = name_of(peer);
@@ -145,17 +146,14 @@ bool is_silent(const struct mk_own_family *own, const struct mk_overlay_peer *pe
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-/* The network address of the pods there, to which this node has a route by the link
- * (want_peer_routes()). */
+/* By the link's device. So the kernel takes the route by the link to the pods there, although it
+ * prefers the one into the overlay (want_probe_route() in overlay/overlay.c). */
 static void send_probe(struct mk_own_family *own, const struct mk_probe *probe)
 {
 	const struct mk_overlay_peer *peer = peer_with(&own->plan, &probe->to);
-	struct mk_probe by_link = *probe;
 
-	if (!peer)
-		return;
-	by_link.to = peer->pod_cidr.ip;
-	mk_probe_send(&own->node->link_sockets, &by_link, peer->link_ifindex);
+	if (peer)
+		mk_probe_send(&own->node->link_sockets, probe, peer->link_ifindex);
 }
 
 static unsigned int next_round(struct mk_own_family *own)

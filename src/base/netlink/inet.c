@@ -2,6 +2,7 @@
 #include "base/netlink/netlink.h"
 
 #include <linux/if_addr.h>
+#include <linux/ipv6_route.h>
 #include <linux/rtnetlink.h>
 
 #include "base/netlink/request.h"
@@ -132,6 +133,8 @@ static int change_route(struct mk_nl *nl, int type, int flags, uint8_t scope,
 		NL_PUT(msg, RTA_OIF, uint32_t, (uint32_t)route->ifindex);
 	if (route->table)
 		NL_PUT(msg, RTA_TABLE, uint32_t, route->table);
+	if (route->metric)
+		NL_PUT(msg, RTA_PRIORITY, uint32_t, route->metric);
 	if (route->mtu_bytes) {
 		metrics = nl_begin(msg, RTA_METRICS);
 		NL_PUT(msg, RTAX_MTU, uint32_t, route->mtu_bytes);
@@ -164,6 +167,14 @@ int mk_nl_route_delete(struct mk_nl *nl, const struct mk_nl_route *route, struct
 
 /* ---- routes: reading ------------------------------------------------------------------------- */
 
+/* The kernel gives routes of IPv6 a metric if a request has none (net/ipv6/route.c). */
+static uint32_t metric_of(const struct rtmsg *header, const struct nlattr *attr)
+{
+	uint32_t metric = nl_u32(attr);
+
+	return header->rtm_family == AF_INET6 && metric == IP6_RT_PRIO_USER ? 0 : metric;
+}
+
 static struct mk_nl_route parse_route(const struct rtmsg *header, struct nlattr **attrs)
 {
 	struct nlattr *metrics[NL_ATTRS];
@@ -174,6 +185,7 @@ static struct mk_nl_route parse_route(const struct rtmsg *header, struct nlattr 
 		.onlink = (header->rtm_flags & RTNH_F_ONLINK) != 0,
 		.encapsulated = attrs[RTA_ENCAP_TYPE] != NULL,
 		.ifindex = (int)nl_u32(attrs[RTA_OIF]),
+		.metric = metric_of(header, attrs[RTA_PRIORITY]),
 		.dst.prefix_bits = header->rtm_dst_len,
 	};
 

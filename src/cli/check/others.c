@@ -169,7 +169,7 @@ void check_firewall(struct mk_checking *checking)
 	if (*chains.drops)
 		check_note(
 			checking, "firewall",
-			"add rules that accept UDP to the overlay's port (4789) from the nodes, TCP 10250 and 10256, and everything from mkhost0 and mkvxlan",
+			"add rules that accept UDP to the overlay's port (4789) from the nodes, TCP 10250 and 10256, and everything from mkhost0",
 			"%s refuses what no rule accepts", chains.drops);
 	else
 		check_found(checking, "firewall", NULL,

@@ -203,7 +203,7 @@ void check_direct(struct mk_checking *checking)
 	if (tried)
 		check_note(
 			checking, "direct",
-			"let the link carry packets with pods' addresses (clouds: IP forwarding on, source and destination check off), let this host's firewall accept what comes from mkvxlan, or set routing to Overlay",
+			"let the link carry packets with pods' addresses (clouds: IP forwarding on, source and destination check off), or set routing to Overlay",
 			"packets to %zu of %zu other nodes go in VXLAN, although they are on the link: probes without VXLAN are not answered",
 			tried, count);
 	check_relayed(checking, nodes, count);

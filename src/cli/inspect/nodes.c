@@ -118,11 +118,15 @@ static int see_neighbour(void *ctx, const struct mk_ip *ip, const struct mk_mac 
 	return 0;
 }
 
-/* Only probes use the route to the pods' network address (setting routing, Auto). */
-static bool is_probe_route(const struct mk_cli_node *node, const struct mk_nl_route *route)
+static void take_route(struct mk_cli_node *node, const struct mk_nl_route *route, bool is_direct)
 {
-	return route->dst.prefix_bits == mk_ip_bits(route->dst.ip.family) &&
-	       mk_ip_equal(&node->pod_cidr.ip, &route->dst.ip);
+	if (is_direct && route->metric == MK_PROBE_METRIC)
+		node->is_tried = true;
+	else if (node->is_direct == is_direct) {
+		node->has_route = true;
+		node->link_ifindex = is_direct ? route->ifindex : 0;
+		node->link_ip = route->gateway;
+	}
 }
 
 static int see_route(void *ctx, const struct mk_nl_route *route)
@@ -133,17 +137,9 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 
 	if (is_direct && route->protocol != MK_RTPROT)
 		return 0;
-	for (size_t i = 0; i < reading->count; i++) {
-		struct mk_cli_node *node = &reading->nodes[i];
-
-		if (is_direct && is_probe_route(node, route))
-			node->is_tried = true;
-		if (node->is_direct != is_direct || !mk_cidr_equal(&node->pod_cidr, &route->dst))
-			continue;
-		node->has_route = true;
-		node->link_ifindex = is_direct ? route->ifindex : 0;
-		node->link_ip = route->gateway;
-	}
+	for (size_t i = 0; i < reading->count; i++)
+		if (mk_cidr_equal(&reading->nodes[i].pod_cidr, &route->dst))
+			take_route(&reading->nodes[i], route, is_direct);
 	return 0;
 }
 
