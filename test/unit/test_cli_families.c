@@ -51,6 +51,14 @@ static void write_file(const char *name, const char *text)
 	fclose(file);
 }
 
+static void remove_file(const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%s", fx.state_dir, name);
+	ck_assert_int_eq(unlink(path), 0);
+}
+
 #define IPV4_FIRST "10.244.0.0/16\nsecond_cluster_cidr=fd00:10:244::/48"
 
 static void write_record(const char *ranges)
@@ -457,6 +465,22 @@ static void put_address(const char *address, const char *route_to)
 	fx_ok(mk_nl_route_put(fx.nl, &route, &fx.err));
 }
 
+/* A Node that was made again may have another pod CIDR: pods there keep their addresses. */
+START_TEST(test_check_outside)
+{
+	check_output_lacks(1, "outside the node's pod CIDR", "check");
+	write_file("ipam/10.244.9.2", "old-container\neth0\n/proc/self\n\nuid\nshop\nold\n");
+	write_file("ipam/10.244.9.3", "gone-container\neth0\n/run/netns/gone\n");
+	check_output(
+		1,
+		"shop/old has the address 10.244.9.2 outside the node's pod CIDR 10.244.1.0/24: it has no network\n",
+		"check");
+	check_output_lacks(1, "10.244.9.3", "check");
+	remove_file("ipam/10.244.9.2");
+	remove_file("ipam/10.244.9.3");
+}
+END_TEST
+
 /* The last test: it takes IPv6 away. */
 START_TEST(test_cleanup_ipv6)
 {
@@ -499,5 +523,6 @@ UNIT_SUITE("commands of two families")
 	tcase_add_loop_test(tcase, test_trace_headers, 0, MK_ARRAY_SIZE(walks));
 	tcase_add_loop_test(tcase, test_trace_neighbours, 0, MK_ARRAY_SIZE(messages));
 	tcase_add_test(tcase, test_status);
+	tcase_add_test(tcase, test_check_outside);
 	tcase_add_test(tcase, test_cleanup_ipv6);
 }

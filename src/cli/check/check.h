@@ -47,6 +47,7 @@ sa_family_t check_underlay(const struct mk_view *view);
 bool check_carries_no_ipv4(const struct mk_view *view);
 /* Returns the family that is configured and not loaded; NULL: none. */
 const char *check_missing_family(const struct mk_checking *checking);
+struct mk_cidr check_pod_cidr(const struct mk_view *view); /* status.c: of this node */
 void check_agent(struct mk_checking *checking);
 void check_families(struct mk_checking *checking);
 void check_former_family(struct mk_checking *checking);

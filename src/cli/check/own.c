@@ -303,9 +303,32 @@ void check_encryption(struct mk_checking *checking)
 			    "packets to all %zu other nodes are encrypted", count);
 }
 
+/* The agent reports the same: src/agent/pods.c. */
+static int see_outside(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
+{
+	struct mk_checking *checking = ctx;
+	const struct mk_cidr own = check_pod_cidr(checking->view);
+	const char *namespace_ = owner->namespace_ ?: "";
+	char text[MK_IP_STRLEN], range[MK_CIDR_STRLEN];
+
+	if (ip->family != checking->view->family)
+		ip = &owner->second;
+	if (ip->family != checking->view->family || mk_cidr_contains(&own, ip) ||
+	    access(owner->netns, F_OK) < 0)
+		return 0;
+	check_found(
+		checking, "pods",
+		"delete the pod, so that it is created again with an address of the node's range",
+		"%s%s%s has the address %s outside the node's pod CIDR %s: it has no network",
+		namespace_, *namespace_ ? "/" : "", *namespace_ ? owner->name : owner->container_id,
+		mk_ip_format(ip, text), mk_cidr_format(&own, range));
+	return 0;
+}
+
 void check_pods(struct mk_checking *checking)
 {
 	unsigned int before = checking->wrong;
+	struct mk_error err = { 0 };
 
 	for (size_t i = 0; i < checking->view->pod_count; i++) {
 		const struct mk_view_pod *pod = &checking->view->pods[i];
@@ -318,11 +341,14 @@ void check_pods(struct mk_checking *checking)
 				    "%s (%s) has no interface that is up", mk_view_pod_name(pod),
 				    text);
 		else if (!pod->owner)
-			check_found(checking, "pods",
-				    "delete the pod: its address may be given to another",
-				    "%s (%s) is not in the address directory",
-				    mk_view_pod_name(pod), text);
+			check_found(
+				checking, "pods",
+				"delete the pod, so that it is created again: what it loses cannot be restored",
+				"%s (%s) has no owner in the address directory",
+				mk_view_pod_name(pod), text);
 	}
+	if (mk_ipam_peek_each(checking->view->state_dir, see_outside, checking, &err) < 0)
+		check_found(checking, "pods", "run as root", "%s", mk_error_text(&err));
 	if (checking->wrong == before)
 		check_found(checking, "pods", NULL, "%zu, each with interface and address",
 			    checking->view->pod_count);

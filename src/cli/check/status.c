@@ -185,7 +185,7 @@ static uint64_t count_drops(const struct mk_cli_options *options)
 
 /* ---- families -------------------------------------------------------------------------------- */
 
-static struct mk_cidr pods_of(const struct mk_view *view)
+struct mk_cidr check_pod_cidr(const struct mk_view *view)
 {
 	return (struct mk_cidr){ mk_ip_of_family(&view->node.pod_net, view->family),
 				 (uint8_t)(mk_ip_bits(view->family) -
@@ -196,7 +196,7 @@ static struct mk_cidr pods_of(const struct mk_view *view)
 static void add_masquerade(struct json_object *to, const struct mk_checking *checking)
 {
 	const struct mk_view *view = check_view(checking, AF_INET6);
-	const struct mk_cidr pods = pods_of(view);
+	const struct mk_cidr pods = check_pod_cidr(view);
 	struct json_object *object = json_object_new_object();
 	const char *reason;
 
@@ -209,7 +209,7 @@ static void add_masquerade(struct json_object *to, const struct mk_checking *che
 static struct json_object *family_json(const struct mk_view *view)
 {
 	struct json_object *object = json_object_new_object();
-	const struct mk_cidr pods = pods_of(view);
+	const struct mk_cidr pods = check_pod_cidr(view);
 	char text[MK_CIDR_STRLEN];
 
 	mk_put_text(object, "family", mk_family_name(view->family));

@@ -205,10 +205,6 @@ int ipam_slot_read(struct mk_ipam *ipam, struct mk_ipam_slot *slot, struct mk_er
 	if (!owner)
 		return mk_error_errno(err, errno, "cannot read '%s/%s'", ipam->path, name);
 	ipam_slot_set_owner(slot, owner);
-	if (!slot->owner.container_id[0])
-		mk_log_warn(
-			"address file without a readable owner, in use until garbage collection path=%s/%s",
-			ipam->path, name);
 	return 0;
 }
 
