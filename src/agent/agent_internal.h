@@ -136,6 +136,9 @@ mk_must_check int agent_each_family(struct mk_agent *agent, agent_family_row *ro
 
 /* former_family.c: refuse a start with another primary family while there are pods. */
 mk_must_check int agent_check_primary(const struct mk_config *config, struct mk_error *err);
+/* Give devices that the last run made the names of today's settings. */
+mk_must_check int agent_rename_devices(const struct mk_config *config, struct mk_nl *nl,
+				       struct mk_error *err);
 /* Remove the half of a family that clusterCidr does not have any more. */
 mk_must_check int agent_remove_former(struct mk_core *core, struct mk_error *err);
 

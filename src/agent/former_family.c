@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A start with other families in clusterCidr than the last run had. The second family comes and
- * goes; the primary family stays while there are pods, whose addresses and MACs follow from it. */
+/* A start with other settings than the last run had. The second family of clusterCidr comes and goes;
+ * the primary family stays while there are pods, whose addresses and MACs follow from it. Devices
+ * get other names. */
 #include <stdio.h>
 
 #include "agent/agent_internal.h"
@@ -8,6 +9,9 @@
 #include "base/log.h"
 #include "datapath/maps/pin.h"
 #include "host/record.h"
+#include "monokube/clusters.h"
+#include "monokube/sfc.h"
+#include "overlay/overlay.h"
 #include "pod/ipam/ipam.h"
 
 static int count_pod(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
@@ -45,6 +49,26 @@ int agent_check_primary(const struct mk_config *config, struct mk_error *err)
 		"clusterCidr begins with %s now, and began with %s ('%s') before: %u pods of this node have their addresses from the latter; put the %s range first again, or drain this node and run `monokube cleanup`",
 		mk_family_name(config->cluster.primary), mk_family_name(before.ip.family),
 		record.cluster_cidr, pods, mk_family_name(before.ip.family));
+}
+
+/* The device is found by its name. With another one, the agent would take its address for that of
+ * another network. */
+int agent_rename_devices(const struct mk_config *config, struct mk_nl *nl, struct mk_error *err)
+{
+	struct mk_record record;
+	int ret = mk_record_read(config->state_dir, &record, err);
+	const struct {
+		const char *former, *name;
+		uint32_t id;
+	} devices[] = {
+		{ record.vxlan_name, config->vxlan_iface_name, MK_VXLAN_VNI },
+		{ record.sfc_name, config->sfc_iface_name, MK_SFC_VNI },
+		{ record.peer_name, config->peer_iface_name, MK_CLUSTER_VNI },
+	};
+
+	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(devices); i++)
+		ret = mk_overlay_rename(nl, devices[i].former, devices[i].name, devices[i].id, err);
+	return ret < 0 ? mk_error_wrap(err, "names of devices (vxlanIfaceName and others)") : 0;
 }
 
 static int remove_family(struct mk_core *core, const struct mk_family *family, struct mk_error *err)

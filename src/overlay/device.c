@@ -269,6 +269,34 @@ static int adopt_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
 	return ret < 0 ? ret : 0;
 }
 
+struct taken {
+	const struct mk_vxlan *by;
+	char name[IFNAMSIZ];
+};
+
+static int see_taken(void *ctx, const struct mk_link *link)
+{
+	struct taken *taken = ctx;
+
+	if (strcmp(link->kind, "vxlan") == 0 && link->vxlan_id == taken->by->id &&
+	    link->vxlan_port == taken->by->port)
+		snprintf(taken->name, sizeof(taken->name), "%s", link->name);
+	return 0;
+}
+
+/* Add the name of the device that has the VNI to the kernel's error. */
+static int say_taken(struct mk_nl *nl, const struct mk_vxlan *device, struct mk_error *err)
+{
+	struct taken taken = { .by = device };
+
+	if (mk_nl_each_link(nl, see_taken, &taken, NULL) < 0 || !*taken.name)
+		return -EEXIST;
+	return mk_error_set(
+		err, EEXIST,
+		"VXLAN device '%s' cannot be created, because device '%s' has VNI %u and port %u: delete that device if no other network needs it (ip link del %s), or set vxlanPort to another port on all nodes",
+		device->name, taken.name, device->id, device->port, taken.name);
+}
+
 static int create_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
 			const struct mk_device_wanted *wanted, struct mk_link *link,
 			struct mk_error *err)
@@ -285,6 +313,8 @@ static int create_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
 	};
 	int ret = mk_nl_vxlan_add(nl, &device, err);
 
+	if (ret == -EEXIST)
+		return say_taken(nl, &device, err);
 	if (ret < 0)
 		return ret;
 	mk_log_info("VXLAN device created name=%s vni=%u port=%u mtu=%u", device.name, device.id,
@@ -301,9 +331,9 @@ static int have_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
 
 	if (ret != 0)
 		return ret < 0 ? ret : 0;
-	if (before)
-		say_missing(vxlan->name);
 	ret = create_vxlan(nl, vxlan, wanted, link, err);
+	if (ret == 0 && before)
+		say_missing(vxlan->name);
 	return ret < 0 ? ret : 1;
 }
 

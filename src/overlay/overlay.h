@@ -93,6 +93,12 @@ const struct mk_overlay_repairs *mk_overlay_repairs(const struct mk_overlay *ove
 mk_must_check int mk_overlay_sync(struct mk_overlay *overlay, bool complete, unsigned int *changes,
 				  struct mk_error *err);
 
+/* The settings name the VXLAN device of @id differently than those of the last run did: give it this
+ * @name, so that it keeps its routes and programs. Do nothing if there is no such device, or if
+ * @name is taken. */
+mk_must_check int mk_overlay_rename(struct mk_nl *nl, const char *former, const char *name,
+				    uint32_t id, struct mk_error *err);
+
 /* `monokube cleanup`: remove our routes, those of the @vxlan_count @vxlan_names that are VXLAN
  * devices, and the host veth pair. Adds to *@removed. */
 mk_must_check int mk_overlay_remove(struct mk_nl *nl, const char *const *vxlan_names,

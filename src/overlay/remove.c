@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "config/config.h"
 #include "overlay/overlay_internal.h"
 
@@ -64,6 +66,41 @@ int mk_overlay_remove(struct mk_nl *nl, const char *const *vxlan_names, size_t v
 		ret = remove_link(nl, vxlan_names[i], "vxlan", removed, err);
 	ret = ret ?: wireguard_remove(nl, removed, err);
 	return ret ?: remove_link(nl, MK_HOST_VETH, "veth", removed, err);
+}
+
+/* ---- another name ---------------------------------------------------------------------------- */
+
+/* Returns 1 if @former is such a device, and @name is free. */
+static int may_rename(struct mk_nl *nl, const char *former, const char *name, uint32_t id,
+		      struct mk_link *link, struct mk_error *err)
+{
+	struct mk_link taken;
+	int ret = mk_nl_link_get(nl, name, &taken, err);
+
+	if (ret != -ENODEV)
+		return ret;
+	ret = mk_nl_link_get(nl, former, link, err);
+	if (ret < 0)
+		return ret == -ENODEV ? 0 : ret;
+	return strcmp(link->kind, "vxlan") == 0 && link->vxlan_id == id;
+}
+
+int mk_overlay_rename(struct mk_nl *nl, const char *former, const char *name, uint32_t id,
+		      struct mk_error *err)
+{
+	const struct mk_link_change down = { .clear_flags = IFF_UP }, change = { .name = name };
+	struct mk_link link;
+	int ret = may_rename(nl, former, name, id, &link, err);
+
+	if (ret <= 0)
+		return ret;
+	ret = mk_nl_link_change(nl, link.ifindex, &change, err);
+	if (ret == -EBUSY)
+		ret = mk_nl_link_change(nl, link.ifindex, &down, err)
+			      ?: mk_nl_link_change(nl, link.ifindex, &change, err);
+	if (ret == 0)
+		mk_log_info("VXLAN device has another name now former=%s name=%s", former, name);
+	return ret;
 }
 
 /* ---- one family ------------------------------------------------------------------------------ */

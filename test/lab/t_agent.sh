@@ -244,6 +244,23 @@ wrong_settings()
 		--cluster-cidr 10.244.0.0/16 --vtep-cidr 10.18.0.0/30
 }
 
+device_number() { on node1 ip -o link show "$1" | cut -d: -f1; }
+
+# Settings give the devices other names: they are the same devices, and keep their routes.
+devices_get_other_names()
+{
+	local before
+	before="$(device_number mkvxlan) $(device_number mksfc)"
+	lab agent stop node1
+	MK_AGENT_FLAGS='--vxlan-iface-name vx9 --sfc-iface-name sfc9' lab agent start node1
+	expect_eq "numbers of the devices" "$before" "$(device_number vx9) $(device_number sfc9)"
+	on client ping -c 1 -W 2 "$WEB_2"
+	lab agent stop node1
+	lab agent start node1
+	expect_eq "numbers of the devices" "$before" "$(device_number mkvxlan) $(device_number mksfc)"
+	on client ping -c 1 -W 2 "$WEB_2"
+}
+
 # A control-plane node that the agent leaves alone: no device, no table, no NodePort; the others
 # serve.
 control_plane_is_left_alone()
@@ -350,6 +367,7 @@ check "connections survive stop, kill and start" connections_survive
 check "no packet is lost while agents come and go" no_packet_is_lost
 check "changes while it was away are found" changed_meanwhile
 check "wrong settings are named with key and value" wrong_settings
+check "vxlanIfaceName and sfcIfaceName change: the devices get the new names" devices_get_other_names
 check "isCPNodesDeployAllowed false: a node of the control plane is left alone, NodePorts too" control_plane_is_left_alone
 check "a second agent is refused, and touches nothing" second_agent
 check "cleanup removes everything" cleanup_removes_all

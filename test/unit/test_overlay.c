@@ -40,6 +40,34 @@ START_TEST(test_foreign_device_is_refused)
 }
 END_TEST
 
+/* Another vxlanIfaceName: the same device, with its programs and routes. */
+START_TEST(test_device_is_renamed)
+{
+	struct mk_devices again = { 0 };
+	struct mk_link link;
+
+	ck_ok(mk_overlay_rename(nl, "mkvxlan", "vx9", MK_SFC_VNI, &err)); /* not this one */
+	ck_ok(mk_overlay_rename(nl, "mkvxlan", "mksfc", MK_VXLAN_VNI, &err)); /* taken */
+	ck_ok(mk_overlay_rename(nl, "gone", "vx9", MK_VXLAN_VNI, &err));
+	ck_assert_int_eq(mk_nl_link_get(nl, "vx9", &link, &err), -ENODEV);
+	ck_ok(mk_overlay_rename(nl, "mkvxlan", "vx9", MK_VXLAN_VNI, &err));
+	wanted.vxlan_name = "vx9";
+	ck_ok(mk_devices_ensure(nl, &wanted, &again, &err));
+	ck_assert_mem_eq(&again, &node_devices, sizeof(again));
+}
+END_TEST
+
+START_TEST(test_taken_vni_is_named)
+{
+	struct mk_devices again = { 0 };
+
+	wanted.vxlan_name = "vx9";
+	ck_assert_int_eq(mk_devices_ensure(nl, &wanted, &again, &err), -EEXIST);
+	ck_assert_msg(strstr(err.text, "'vx9'") && strstr(err.text, "ip link del mkvxlan"), "%s",
+		      err.text);
+}
+END_TEST
+
 /* The device of chains shares the overlay's UDP port, underlay, MTU and MAC address. It has no
  * address, so the host sends nothing by it. */
 static void check_device_of_chains(void)
@@ -440,6 +468,8 @@ UNIT_SUITE("overlay")
 
 	tcase_add_test(kernel, test_devices_are_kept);
 	tcase_add_test(kernel, test_foreign_device_is_refused);
+	tcase_add_test(kernel, test_device_is_renamed);
+	tcase_add_test(kernel, test_taken_vni_is_named);
 	tcase_add_test(kernel, test_device_of_chains);
 	tcase_add_loop_test(kernel, test_repair_of_chains, 0, MK_ARRAY_SIZE(faults_of_chains));
 	tcase_add_test(kernel, test_repair_of_chains_fdb);

@@ -324,6 +324,8 @@ int mk_nl_link_change(struct mk_nl *nl, int ifindex, const struct mk_link_change
 	};
 	struct nl_msg *msg = nlmsg_new(RTM_NEWLINK, 0, &header, sizeof(header));
 
+	if (change->name)
+		nl_put_text(msg, IFLA_IFNAME, change->name);
 	if (change->mtu_bytes)
 		NL_PUT(msg, IFLA_MTU, uint32_t, change->mtu_bytes);
 	if (change->master_ifindex)

@@ -130,6 +130,7 @@ mk_must_check int mk_nl_bridge_add(struct mk_nl *nl, const char *name, const str
 
 /* Changes of a link: members that are not zero. @set_flags/@clear_flags: IFF_UP, IFF_NOARP. */
 struct mk_link_change {
+	const char *name; /* -EBUSY before Linux 6.2 if the link is up */
 	uint32_t mtu_bytes;
 	int master_ifindex; /* the bridge that the link becomes a port of */
 	const struct mk_mac *mac;
