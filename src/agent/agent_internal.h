@@ -139,6 +139,8 @@ mk_must_check int agent_check_primary(const struct mk_config *config, struct mk_
 /* Give devices that the last run made the names of today's settings. */
 mk_must_check int agent_rename_devices(const struct mk_config *config, struct mk_nl *nl,
 				       struct mk_error *err);
+/* Move the last run's CNI configuration to today's cniConfFilePath. */
+mk_must_check int agent_move_conf(const struct mk_config *config, struct mk_error *err);
 /* Remove the half of a family that clusterCidr does not have any more. */
 mk_must_check int agent_remove_former(struct mk_core *core, struct mk_error *err);
 

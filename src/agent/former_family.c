@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A start with other settings than the last run had. The second family of clusterCidr comes and goes;
- * the primary family stays while there are pods, whose addresses and MACs follow from it. Devices
- * get other names. */
+/* A start with other settings than the last run had. The second family of clusterCidr comes and
+ * goes; the primary family stays while there are pods, whose addresses and MACs follow from it.
+ * Devices and the CNI configuration get other names. */
 #include <stdio.h>
+#include <string.h>
 
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "datapath/maps/pin.h"
 #include "host/record.h"
@@ -13,6 +15,8 @@
 #include "monokube/sfc.h"
 #include "overlay/overlay.h"
 #include "pod/ipam/ipam.h"
+
+#define CONF_MAX_BYTES 65536
 
 static int count_pod(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
@@ -69,6 +73,41 @@ int agent_rename_devices(const struct mk_config *config, struct mk_nl *nl, struc
 	for (size_t i = 0; ret >= 0 && i < MK_ARRAY_SIZE(devices); i++)
 		ret = mk_overlay_rename(nl, devices[i].former, devices[i].name, devices[i].id, err);
 	return ret < 0 ? mk_error_wrap(err, "names of devices (vxlanIfaceName and others)") : 0;
+}
+
+static int move_file(const char *former, const char *path, struct mk_error *err)
+{
+	const char *former_name, *name;
+	cleanup_close int from = mk_parent_open(former, &former_name, err);
+	cleanup_close int to = from < 0 ? -1 : mk_parent_open(path, &name, err);
+
+	if (from < 0 || to < 0)
+		return -err->code;
+	if (renameat(from, former_name, to, name) < 0)
+		return mk_error_errno(err, errno, "cannot rename '%s' to '%s'", former, path);
+	return 0;
+}
+
+int agent_move_conf(const struct mk_config *config, struct mk_error *err)
+{
+	const char *path = config->cni_conf_path, *former;
+	cleanup_free char *text = NULL;
+	struct mk_error why = { 0 };
+	struct mk_record record;
+	int ret = mk_record_read(config->state_dir, &record, err);
+
+	former = record.cni_conf_path;
+	if (ret < 0 || strcmp(former, path) == 0 ||
+	    mk_file_read(former, CONF_MAX_BYTES, &text, NULL, NULL) < 0 ||
+	    !strstr(text, "\"type\": \"monokube\""))
+		return ret < 0 ? ret : 0;
+	if (move_file(former, path, &why) == 0)
+		mk_log_info("CNI configuration has another path now former=%s path=%s", former,
+			    path);
+	else
+		mk_log_warn("%s: remove it, because a runtime takes the file that sorts first",
+			    mk_error_text(&why));
+	return 0;
 }
 
 static int remove_family(struct mk_core *core, const struct mk_family *family, struct mk_error *err)

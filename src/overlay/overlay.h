@@ -93,9 +93,9 @@ const struct mk_overlay_repairs *mk_overlay_repairs(const struct mk_overlay *ove
 mk_must_check int mk_overlay_sync(struct mk_overlay *overlay, bool complete, unsigned int *changes,
 				  struct mk_error *err);
 
-/* The settings name the VXLAN device of @id differently than those of the last run did: give it this
- * @name, so that it keeps its routes and programs. Do nothing if there is no such device, or if
- * @name is taken. */
+/* The settings name the VXLAN device of @id differently than those of the last run: give it @name,
+ * so that it keeps its routes and programs. Do nothing if there is no such device, or if @name is
+ * taken. */
 mk_must_check int mk_overlay_rename(struct mk_nl *nl, const char *former, const char *name,
 				    uint32_t id, struct mk_error *err);
 

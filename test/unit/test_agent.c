@@ -187,6 +187,36 @@ START_TEST(test_primary)
 }
 END_TEST
 
+static const struct {
+	const char *name, *text;
+	bool moves;
+} confs[] = {
+	{ "of monokube", "{\"plugins\": [{\"type\": \"monokube\"}]}", true },
+	{ "of another network", "{\"plugins\": [{\"type\": \"bridge\"}]}", false },
+};
+
+/* The runtime takes the file that sorts first, also if the last run has left it. */
+START_TEST(test_conf_moves)
+{
+	char dir[] = "/tmp/mk-test-state-XXXXXX", text[128], command[64], former[64];
+	struct mk_config config = { 0 };
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(config.state_dir, sizeof(config.state_dir), "%s", dir);
+	snprintf(config.cni_conf_path, sizeof(config.cni_conf_path), "%s/20-new", dir);
+	snprintf(former, sizeof(former), "%s/10-old", dir);
+	snprintf(text, sizeof(text), "cni_conf=%s\n", former);
+	write_state(dir, MK_RECORD_NAME, text);
+	write_state(dir, "10-old", confs[_i].text);
+	ck_assert_int_eq(agent_move_conf(&config, &err), 0);
+	ck_assert_int_eq(access(former, F_OK), confs[_i].moves ? -1 : 0);
+	ck_assert_int_eq(access(config.cni_conf_path, F_OK), confs[_i].moves ? 0 : -1);
+	ck_assert_int_eq(agent_move_conf(&config, &err), 0);
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
 /* A node of both families whose kernel has no IPv6 runs IPv4: its IPv6 range, here outside of the
  * cluster's, does not count. An empty directory hides the settings, as after ipv6.disable=1. */
 START_TEST(test_kernel_without_ipv6)
@@ -728,6 +758,7 @@ UNIT_SUITE("agent")
 	tcase_add_loop_test(tc, test_localhost_node_ports, 0, MK_ARRAY_SIZE(localhosts));
 	tcase_add_test(tc, test_remembered_node);
 	tcase_add_loop_test(tc, test_primary, 0, MK_ARRAY_SIZE(primaries));
+	tcase_add_loop_test(tc, test_conf_moves, 0, MK_ARRAY_SIZE(confs));
 	tcase_add_test(tc, test_kernel_without_ipv6);
 	tcase_add_loop_test(tc, test_usable_ranges, 0, MK_ARRAY_SIZE(ranges));
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));
