@@ -144,6 +144,16 @@ forgot_node()
 		on node1 ip neigh show dev mkvxlan | grep "^10.18.0.$1 " || true)"
 }
 
+# A machine with another name leaves its Node behind: its packets still come from a node.
+node_left_behind()
+{
+	node former 7 | sed 's/192.168.99.17/192.168.99.12/' | apply former
+	wait_for 10 says_event "node 'former': its InternalIP 192.168.99.12 is that of node 'node2', too"
+	on client ping -c 1 -W 2 "$WEB_2"
+	lab delete former.yaml
+	on client ping -c 1 -W 2 "$WEB_2"
+}
+
 # The health checks of load balancers, and the latency from the controller to the tables.
 health_of() { on world curl -s --noproxy '*' --max-time 5 "http://$NODE1:31600/" | jq .localEndpoints; }
 has_local() { expect_eq "local endpoints" "$1" "$(health_of)"; }
@@ -178,7 +188,7 @@ node_collides()
 {
 	local start
 	start=$(log_size)
-	node node7 2 | apply node7
+	node node7 2 | sed 's/192.168.99.12/192.168.99.17/' | apply node7
 	wait_for 10 says_event "node 'node7': its pod CIDR 10.244.2.0/24 collides with node 'node2'"
 	logged "$start" "^warn left out of the overlay: node 'node7'"
 	knows_node 2
@@ -629,6 +639,7 @@ check "a Service and its slices are applied, changed, deleted" applied_and_delet
 check "healthCheckNodePort is answered, network programming latency measured" health_is_followed
 check "a new Node's route, neighbour and FDB entry come and go" node_comes_and_goes
 check "two Nodes with one pod CIDR: the first keeps it, and an Event" node_collides
+check "two Nodes with one InternalIP: the older one keeps it, and an Event" node_left_behind
 check "a ServiceCIDR is routed; one that cannot be is an Event" nothing_suffers range_comes_and_goes
 check "a chain has a status, and Events" nothing_suffers chain_has_status
 if command -v kubectl >/dev/null; then
