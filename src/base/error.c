@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 __attribute__((format(printf, 3, 0))) static int set_va(struct mk_error *err, int code,
@@ -66,4 +67,13 @@ int mk_error_wrap(struct mk_error *err, const char *fmt, ...)
 const char *mk_error_text(const struct mk_error *err)
 {
 	return err && err->text[0] ? err->text : "unknown error";
+}
+
+void *mk_new(size_t size, const char *what, struct mk_error *err)
+{
+	void *made = calloc(1, size);
+
+	if (!made)
+		mk_error_errno(err, ENOMEM, "%s", what);
+	return made;
 }

@@ -10,6 +10,7 @@
 #define MK_BASE_ERROR_H
 
 #include <errno.h>
+#include <stddef.h>
 
 struct mk_error {
 	int code; /* positive errno */
@@ -30,6 +31,9 @@ int mk_error_errno(struct mk_error *err, int code, const char *fmt, ...)
 
 /* Put "text: " in front of the text of @err. Returns -err->code, or -EINVAL if @err is NULL. */
 int mk_error_wrap(struct mk_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Return @size zeroed bytes for @what, which free() releases. NULL: no memory. */
+mk_must_check void *mk_new(size_t size, const char *what, struct mk_error *err);
 
 /* Return the text of @err, never NULL. */
 const char *mk_error_text(const struct mk_error *err);

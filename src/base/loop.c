@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/loop.h"
 
+#include <stdlib.h>
+
 #include "base/base_internal.h"
 #include "base/log.h"
 #include "base/time.h"
@@ -110,4 +112,14 @@ int mk_loop_measure(uv_loop_t *loop, struct mk_error *err)
 	uv_unref((uv_handle_t *)&before_wait);
 	begin_turn(loop);
 	return 0;
+}
+
+static void timer_closed(uv_handle_t *timer)
+{
+	free(timer->data);
+}
+
+void mk_timer_free(uv_timer_t *timer)
+{
+	uv_close((uv_handle_t *)timer, timer_closed);
 }

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "cluster/api/exchange.h"
 #include "cluster/api/http.h"
 #include "cluster/lead_internal.h"
@@ -265,14 +266,12 @@ struct mk_kube *kube_start(uv_loop_t *loop, const struct mk_kube_options *option
 			   struct mk_model *model, mk_listed_fn *listed, void *ctx,
 			   struct mk_error *err)
 {
-	struct mk_kube *kube = calloc(1, sizeof(*kube));
+	struct mk_kube *kube = mk_new(sizeof(*kube), "API client", err);
 	struct mk_error own; /* the code is needed even if the caller does not want the text */
 
 	err = err ? err : &own;
-	if (!kube) {
-		mk_error_errno(err, ENOMEM, "API client");
+	if (!kube)
 		return NULL;
-	}
 	kube->loop = loop;
 	kube->model = model;
 	kube->listed = listed;
@@ -294,11 +293,6 @@ struct mk_kube *kube_start(uv_loop_t *loop, const struct mk_kube_options *option
 	return kube;
 }
 
-static void closed(uv_handle_t *timer)
-{
-	free(timer->data);
-}
-
 void kube_stop(struct mk_kube *kube)
 {
 	if (!kube)
@@ -313,8 +307,7 @@ void kube_stop(struct mk_kube *kube)
 	mk_credentials_release(&kube->credentials);
 	free(kube->node_name);
 	free(kube->own_pods);
-	uv_timer_stop(&kube->later);
-	uv_close((uv_handle_t *)&kube->later, closed);
+	mk_timer_free(&kube->later);
 }
 
 void kube_ready(struct mk_kube *kube)

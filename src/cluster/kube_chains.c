@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/time.h"
 #include "cluster/api/backoff.h"
 #include "cluster/api/exchange.h"
@@ -516,22 +517,15 @@ void kube_chain_status(struct mk_kube *kube, const struct mk_chain_status *statu
 
 struct kube_chains *kube_chains_new(struct mk_kube *kube, struct mk_error *err)
 {
-	struct kube_chains *chains = calloc(1, sizeof(*chains));
+	struct kube_chains *chains = mk_new(sizeof(*chains), "status of chains", err);
 
-	if (!chains) {
-		mk_error_errno(err, ENOMEM, "status of chains");
+	if (!chains)
 		return NULL;
-	}
 	chains->kube = kube;
 	chains->backoff = (struct mk_backoff){ .min_ms = 1000, .max_ms = 300000 };
 	uv_timer_init(kube->loop, &chains->timer);
 	chains->timer.data = chains;
 	return chains;
-}
-
-static void closed(uv_handle_t *timer)
-{
-	free(timer->data);
 }
 
 void kube_chains_free(struct kube_chains *chains)
@@ -544,6 +538,5 @@ void kube_chains_free(struct kube_chains *chains)
 	HASH_ITER(hh, chains->of, chain, next)
 		free_chain(chains, chain);
 	json_object_put(chains->sent);
-	uv_timer_stop(&chains->timer);
-	uv_close((uv_handle_t *)&chains->timer, closed);
+	mk_timer_free(&chains->timer);
 }

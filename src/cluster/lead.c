@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/loop.h"
 
 #define CANDIDATES 4 /* nodes that look at the Lease; more would only load the server */
 #define RANK_MS	   10000 /* nodes come and go */
@@ -419,12 +420,10 @@ struct mk_lead *lead_new(struct mk_kube *kube, const struct mk_lease_timing *tim
 	};
 	struct mk_lease_options with_ctx = options;
 	struct mk_objects_options queue;
-	struct mk_lead *lead = calloc(1, sizeof(*lead));
+	struct mk_lead *lead = mk_new(sizeof(*lead), "leader", err);
 
-	if (!lead) {
-		mk_error_errno(err, ENOMEM, "leader");
+	if (!lead)
 		return NULL;
-	}
 	lead->kube = kube;
 	uv_timer_init(kube->loop, &lead->timer);
 	lead->timer.data = with_ctx.ctx = lead;
@@ -442,11 +441,6 @@ struct mk_lead *lead_new(struct mk_kube *kube, const struct mk_lease_timing *tim
 	return NULL;
 }
 
-static void closed(uv_handle_t *timer)
-{
-	free(timer->data);
-}
-
 void lead_free(struct mk_lead *lead)
 {
 	if (!lead)
@@ -457,6 +451,5 @@ void lead_free(struct mk_lead *lead)
 	lead_reads_free(lead->reads);
 	mk_objects_free(lead->objects);
 	mk_lease_free(lead->lease);
-	uv_timer_stop(&lead->timer);
-	uv_close((uv_handle_t *)&lead->timer, closed);
+	mk_timer_free(&lead->timer);
 }

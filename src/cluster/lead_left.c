@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "cluster/api/backoff.h"
 #include "cluster/api/exchange.h"
 #include "cluster/lead_internal.h"
@@ -168,12 +169,10 @@ bool lead_left_is_there(const struct lead_left *left)
 
 struct lead_left *lead_left_new(struct mk_lead *lead, struct mk_error *err)
 {
-	struct lead_left *left = calloc(1, sizeof(*left));
+	struct lead_left *left = mk_new(sizeof(*left), "what a leader has left", err);
 
-	if (!left) {
-		mk_error_errno(err, ENOMEM, "what a leader has left");
+	if (!left)
 		return NULL;
-	}
 	left->lead = lead;
 	left->backoff = (struct mk_backoff){ .min_ms = 500, .max_ms = 60000 };
 	uv_timer_init(lead->kube->loop, &left->timer);
@@ -181,15 +180,10 @@ struct lead_left *lead_left_new(struct mk_lead *lead, struct mk_error *err)
 	return left;
 }
 
-static void closed(uv_handle_t *timer)
-{
-	free(timer->data);
-}
-
 void lead_left_free(struct lead_left *left)
 {
 	if (!left)
 		return;
 	lead_left_want(left, false);
-	uv_close((uv_handle_t *)&left->timer, closed);
+	mk_timer_free(&left->timer);
 }

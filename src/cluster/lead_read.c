@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "cluster/api/backoff.h"
 #include "cluster/api/exchange.h"
 #include "cluster/lead_internal.h"
@@ -309,12 +310,10 @@ void mk_lead_read(struct mk_lead *lead, const char *namespace_, const char *name
 
 struct lead_reads *lead_reads_new(struct mk_lead *lead, struct mk_error *err)
 {
-	struct lead_reads *reads = calloc(1, sizeof(*reads));
+	struct lead_reads *reads = mk_new(sizeof(*reads), "reads of exported Services", err);
 
-	if (!reads) {
-		mk_error_errno(err, ENOMEM, "reads of exported Services");
+	if (!reads)
 		return NULL;
-	}
 	reads->lead = lead;
 	uv_timer_init(lead->kube->loop, &reads->timer);
 	reads->timer.data = reads;
@@ -330,15 +329,10 @@ void lead_reads_clear(struct lead_reads *reads)
 	uv_timer_stop(&reads->timer);
 }
 
-static void closed(uv_handle_t *timer)
-{
-	free(timer->data);
-}
-
 void lead_reads_free(struct lead_reads *reads)
 {
 	if (!reads)
 		return;
 	lead_reads_clear(reads);
-	uv_close((uv_handle_t *)&reads->timer, closed);
+	mk_timer_free(&reads->timer);
 }

@@ -13,6 +13,7 @@
 #include <utlist.h>
 
 #include "base/log.h"
+#include "base/loop.h"
 
 #define MEMORY_BYTES 8192 /* per connection: request line and headers, and the reply's */
 #define BACKLOG	     128
@@ -308,12 +309,10 @@ struct mk_httpd_listener *mk_httpd_listen(struct mk_httpd *httpd, const struct m
 					  mk_httpd_handler *handler, void *ctx,
 					  struct mk_error *err)
 {
-	struct mk_httpd_listener *listener = calloc(1, sizeof(*listener));
+	struct mk_httpd_listener *listener = mk_new(sizeof(*listener), "listener", err);
 
-	if (!listener) {
-		mk_error_errno(err, ENOMEM, "listener");
+	if (!listener)
 		return NULL;
-	}
 	listener->httpd = httpd;
 	listener->handler = handler;
 	listener->ctx = ctx;
@@ -348,11 +347,6 @@ struct mk_httpd *mk_httpd_new(uv_loop_t *loop, const struct mk_httpd_limits *lim
 	return httpd;
 }
 
-static void on_tick_closed(uv_handle_t *handle)
-{
-	free(handle->data);
-}
-
 void mk_httpd_free(struct mk_httpd *httpd)
 {
 	struct mk_httpd_listener *listener, *next;
@@ -361,5 +355,5 @@ void mk_httpd_free(struct mk_httpd *httpd)
 		return;
 	DL_FOREACH_SAFE(httpd->listeners, listener, next)
 		mk_httpd_close(listener);
-	uv_close((uv_handle_t *)&httpd->tick, on_tick_closed);
+	mk_timer_free(&httpd->tick);
 }

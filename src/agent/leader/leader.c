@@ -6,6 +6,7 @@
 #include "agent/leader/leader_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/time.h"
 
 #define TURN_MS	   10 /* work this long in one turn of the loop */
@@ -336,7 +337,7 @@ struct mk_leader *mk_leader_start(uv_loop_t *loop, const struct mk_config *confi
 				  const struct mk_model *model, struct mk_lead *lead,
 				  const struct mk_node_clusters *clusters, struct mk_error *err)
 {
-	struct mk_leader *leader = calloc(1, sizeof(*leader));
+	struct mk_leader *leader = mk_new(sizeof(*leader), "leader", err);
 	const struct mk_lead_listener listener = {
 		.leads = on_leads,
 		.object = on_object,
@@ -348,10 +349,8 @@ struct mk_leader *mk_leader_start(uv_loop_t *loop, const struct mk_config *confi
 		.ctx = leader,
 	};
 
-	if (!leader) {
-		mk_error_errno(err, ENOMEM, "leader");
+	if (!leader)
 		return NULL;
-	}
 	leader->loop = loop;
 	leader->config = config;
 	leader->model = model;
@@ -362,15 +361,6 @@ struct mk_leader *mk_leader_start(uv_loop_t *loop, const struct mk_config *confi
 	mk_lead_listen(lead, &listener);
 	leader_schedule(leader);
 	return leader;
-}
-
-static void closed(uv_handle_t *timer)
-{
-	struct mk_leader *leader = timer->data;
-
-	free(leader->said);
-	free(leader->said_left_out);
-	free(leader);
 }
 
 void mk_leader_stop(struct mk_leader *leader)
@@ -386,6 +376,7 @@ void mk_leader_stop(struct mk_leader *leader)
 		usleep(STEP_US);
 	}
 	end_term(leader);
-	uv_timer_stop(&leader->timer);
-	uv_close((uv_handle_t *)&leader->timer, closed);
+	free(leader->said);
+	free(leader->said_left_out);
+	mk_timer_free(&leader->timer);
 }

@@ -80,7 +80,7 @@ struct mk_exchange *mk_exchange_start(struct mk_http *http,
 				      const struct mk_exchange_request *request,
 				      struct mk_error *err)
 {
-	struct mk_exchange *exchange = calloc(1, sizeof(*exchange));
+	struct mk_exchange *exchange = mk_new(sizeof(*exchange), "request", err);
 	const struct mk_http_request http_request = {
 		.method = request->method,
 		.target = request->target,
@@ -92,10 +92,8 @@ struct mk_exchange *mk_exchange_start(struct mk_http *http,
 		.ctx = exchange,
 	};
 
-	if (!exchange) {
-		mk_error_errno(err, ENOMEM, "request");
+	if (!exchange)
 		return NULL;
-	}
 	exchange->request = *request;
 	exchange->transfer = mk_http_start(http, &http_request, err);
 	if (exchange->transfer)

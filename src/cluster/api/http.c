@@ -525,7 +525,6 @@ void mk_http_free(struct mk_http *http)
 		transfer_free(http->transfers);
 	http->closing = true;
 	curl_multi_cleanup(http->multi);
-	uv_timer_stop(&http->timer);
 	uv_close((uv_handle_t *)&http->timer, timer_closed);
 	uv_close((uv_handle_t *)&http->resume, timer_closed);
 }

@@ -342,12 +342,10 @@ void mk_lease_want(struct mk_lease *lease, bool wanted)
 struct mk_lease *mk_lease_new(uv_loop_t *loop, struct mk_http *http,
 			      const struct mk_lease_options *options, struct mk_error *err)
 {
-	struct mk_lease *lease = calloc(1, sizeof(*lease));
+	struct mk_lease *lease = mk_new(sizeof(*lease), "Lease", err);
 
-	if (!lease) {
-		mk_error_errno(err, ENOMEM, "Lease");
+	if (!lease)
 		return NULL;
-	}
 	lease->loop = loop;
 	lease->http = http;
 	lease->options = *options;

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "cluster/api/backoff.h"
 #include "cluster/api/exchange.h"
 
@@ -547,12 +548,10 @@ uint64_t mk_objects_failures(const struct mk_objects *objects)
 struct mk_objects *mk_objects_new(uv_loop_t *loop, struct mk_http *http,
 				  const struct mk_objects_options *options, struct mk_error *err)
 {
-	struct mk_objects *objects = calloc(1, sizeof(*objects));
+	struct mk_objects *objects = mk_new(sizeof(*objects), "queue of writes", err);
 
-	if (!objects) {
-		mk_error_errno(err, ENOMEM, "queue of writes");
+	if (!objects)
 		return NULL;
-	}
 	objects->loop = loop;
 	objects->http = http;
 	objects->options = *options;
@@ -573,11 +572,6 @@ void mk_objects_clear(struct mk_objects *objects)
 	uv_timer_stop(&objects->timer);
 }
 
-static void closed(uv_handle_t *timer)
-{
-	free(timer->data);
-}
-
 void mk_objects_free(struct mk_objects *objects)
 {
 	struct complaint *complaint, *next;
@@ -587,5 +581,5 @@ void mk_objects_free(struct mk_objects *objects)
 	mk_objects_clear(objects);
 	LL_FOREACH_SAFE(objects->complaints, complaint, next)
 		drop_complaint(objects, complaint);
-	uv_close((uv_handle_t *)&objects->timer, closed);
+	mk_timer_free(&objects->timer);
 }

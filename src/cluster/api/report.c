@@ -195,7 +195,6 @@ struct mk_report *mk_report_new(uv_loop_t *loop, struct mk_http *http, const cha
 static void sender_close(struct mk_sender *sender)
 {
 	mk_exchange_cancel(sender->exchange);
-	uv_timer_stop(&sender->timer);
 	uv_close((uv_handle_t *)&sender->timer, closed);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/loop.h"
 
 #define STREAM_AGAIN_MS (3600 * 1000) /* the server may have been upgraded meanwhile */
 #define REJECTED_MAX	3
@@ -525,11 +526,6 @@ static void go_on(uv_timer_t *timer)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void closed(uv_handle_t *timer)
-{
-	free(timer->data);
-}
-
 static void release(struct mk_reflector *reflector)
 {
 	seen_free(reflector->seen);
@@ -578,8 +574,7 @@ void mk_reflector_stop(struct mk_reflector *reflector)
 		return;
 	mk_http_cancel(reflector->transfer);
 	release(reflector);
-	uv_timer_stop(&reflector->timer);
-	uv_close((uv_handle_t *)&reflector->timer, closed);
+	mk_timer_free(&reflector->timer);
 }
 
 void mk_reflector_withdraw(struct mk_reflector *reflector)

@@ -171,12 +171,11 @@ static int read_again(struct mk_clusters_sync *sync, struct mk_error *err)
 struct mk_clusters_sync *mk_clusters_sync_new(const struct mk_clusters_tables *tables,
 					      struct mk_error *err)
 {
-	struct mk_clusters_sync *sync = calloc(1, sizeof(*sync));
+	struct mk_clusters_sync *sync =
+		mk_new(sizeof(*sync), "cannot read the tables of clusters", err);
 
-	if (!sync) {
-		mk_error_errno(err, ENOMEM, "cannot read the tables of clusters");
+	if (!sync)
 		return NULL;
-	}
 	sync->tables = tables;
 	if (read_again(sync, err) == 0)
 		return sync;

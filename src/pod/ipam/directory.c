@@ -44,11 +44,9 @@ struct mk_ipam_slot *ipam_slot_get(struct mk_ipam *ipam, const struct mk_ip *ip,
 
 	if (slot)
 		return slot;
-	slot = calloc(1, sizeof(*slot));
-	if (!slot) {
-		mk_error_errno(err, ENOMEM, "address table");
+	slot = mk_new(sizeof(*slot), "address table", err);
+	if (!slot)
 		return NULL;
-	}
 	slot->key = key_of(ip);
 	slot->ip = *ip;
 	HASH_ADD(hh, ipam->slots, key, sizeof(slot->key), slot);
@@ -367,12 +365,10 @@ static int open_locked(struct mk_ipam *ipam, const char *state_dir, struct mk_er
 
 struct mk_ipam *mk_ipam_open(const char *state_dir, struct mk_error *err)
 {
-	struct mk_ipam *ipam = calloc(1, sizeof(*ipam));
+	struct mk_ipam *ipam = mk_new(sizeof(*ipam), "address table", err);
 
-	if (!ipam) {
-		mk_error_errno(err, ENOMEM, "address table");
+	if (!ipam)
 		return NULL;
-	}
 	ipam->dir_fd = ipam->released_fd = ipam->lock_fd = ipam->owners_fd = ipam->both_fd = -1;
 	if (open_locked(ipam, state_dir, err) < 0)
 		goto failed;
