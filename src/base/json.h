@@ -82,9 +82,20 @@ static inline const char *mk_json_metadata(json_object *object, const char *key)
 	return mk_json_text(mk_json_member(object, "metadata"), key);
 }
 
-static inline void mk_json_add_text(json_object *to, const char *key, const char *text)
+/* Add a member. Without memory its value is null. Text NULL: null. */
+static inline void mk_put_text(json_object *to, const char *key, const char *text)
 {
-	json_object_object_add(to, key, json_object_new_string(text));
+	json_object_object_add(to, key, text ? json_object_new_string(text) : NULL);
+}
+
+static inline void mk_put_number(json_object *to, const char *key, uint64_t number)
+{
+	json_object_object_add(to, key, json_object_new_uint64(number));
+}
+
+static inline void mk_put_flag(json_object *to, const char *key, bool flag)
+{
+	json_object_object_add(to, key, json_object_new_boolean(flag));
 }
 
 /* Is @text a label of RFC 1123, as names of Services and clusters are? */

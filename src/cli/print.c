@@ -8,21 +8,6 @@
 #include "base/ip.h"
 #include "cli/cli_internal.h"
 
-void mk_put_text(struct json_object *to, const char *key, const char *value)
-{
-	json_object_object_add(to, key, value ? json_object_new_string(value) : NULL);
-}
-
-void mk_put_number(struct json_object *to, const char *key, uint64_t value)
-{
-	json_object_object_add(to, key, json_object_new_uint64(value));
-}
-
-void mk_put_flag(struct json_object *to, const char *key, bool value)
-{
-	json_object_object_add(to, key, json_object_new_boolean(value));
-}
-
 void mk_put_addr(struct json_object *to, const char *key, const struct mk_addr *addr)
 {
 	struct mk_ip ip = mk_ip_from_addr(addr);

@@ -15,9 +15,6 @@
 #include "base/error.h"
 #include "base/json.h"
 
-void mk_put_text(struct json_object *to, const char *key, const char *value); /* NULL: null */
-void mk_put_number(struct json_object *to, const char *key, uint64_t value);
-void mk_put_flag(struct json_object *to, const char *key, bool value);
 void mk_put_addr(struct json_object *to, const char *key, const struct mk_addr *addr);
 void mk_add_text(struct json_object *list, const char *value);
 void mk_add_addr(struct json_object *list, const struct mk_addr *addr);

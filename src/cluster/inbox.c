@@ -158,7 +158,7 @@ static json_object *moved(const struct inbox *inbox, json_object *tree)
 
 	if (json_object_deep_copy(tree, &copy, NULL) < 0)
 		return NULL;
-	mk_json_add_text(mk_json_member(copy, "metadata"), "namespace", inbox->place.namespace_);
+	mk_put_text(mk_json_member(copy, "metadata"), "namespace", inbox->place.namespace_);
 	return copy;
 }
 

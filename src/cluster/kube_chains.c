@@ -72,10 +72,10 @@ static json_object *condition(const char *type, const struct mk_chain_condition 
 {
 	json_object *json = json_object_new_object();
 
-	mk_json_add_text(json, "type", type);
-	mk_json_add_text(json, "status", of->holds ? "True" : "False");
-	mk_json_add_text(json, "reason", of->reason);
-	mk_json_add_text(json, "message", of->message);
+	mk_put_text(json, "type", type);
+	mk_put_text(json, "status", of->holds ? "True" : "False");
+	mk_put_text(json, "reason", of->reason);
+	mk_put_text(json, "message", of->message);
 	return json;
 }
 
@@ -91,16 +91,16 @@ static json_object *status_json(const struct mk_chain_status *status)
 		json_object *function = json_object_new_object();
 		size_t used = strlen(summary);
 
-		mk_json_add_text(function, "name", of->name);
-		json_object_object_add(function, "ready", json_object_new_int((int)of->ready));
-		json_object_object_add(function, "total", json_object_new_int((int)of->total));
+		mk_put_text(function, "name", of->name);
+		mk_put_number(function, "ready", of->ready);
+		mk_put_number(function, "total", of->total);
 		json_object_array_add(functions, function);
 		snprintf(summary + used, sizeof(summary) - used, "%s%s %u/%u", used ? ", " : "",
 			 of->name, of->ready, of->total);
 	}
 	json_object_object_add(json, "functions", functions);
 	/* Not "": kube-apiserver 1.20, built by Go 1.19, takes that for null and refuses it. */
-	json_object_object_add(json, "summary", *summary ? json_object_new_string(summary) : NULL);
+	mk_put_text(json, "summary", *summary ? summary : NULL);
 	json_object_array_add(conditions, condition("Accepted", &status->accepted));
 	json_object_array_add(conditions, condition("Ready", &status->ready));
 	json_object_object_add(json, "conditions", conditions);
@@ -249,8 +249,8 @@ static void date_condition(const struct kube_chain *chain, json_object *of)
 	mk_time_format(mk_time_now_unix_ns() / MK_NS_PER_S * MK_NS_PER_S, now);
 	if (!*since || strcmp(mk_json_text(before, "status"), mk_json_text(of, "status")) != 0)
 		since = now;
-	mk_json_add_text(of, "lastTransitionTime", since);
-	json_object_object_add(of, "observedGeneration", json_object_new_int64(chain->generation));
+	mk_put_text(of, "lastTransitionTime", since);
+	mk_put_number(of, "observedGeneration", chain->generation);
 }
 
 /* Keep the conditions of others. */
@@ -282,9 +282,8 @@ static json_object *body_of(const struct kube_chain *chain)
 		return NULL;
 	}
 	complete_conditions(chain, status);
-	json_object_object_add(status, "observedGeneration",
-			       json_object_new_int64(chain->generation));
-	mk_json_add_text(metadata, "resourceVersion", chain->version);
+	mk_put_number(status, "observedGeneration", chain->generation);
+	mk_put_text(metadata, "resourceVersion", chain->version);
 	json_object_object_add(body, "metadata", metadata);
 	json_object_object_add(body, "status", status);
 	return body;

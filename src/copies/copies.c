@@ -326,13 +326,13 @@ static json_object *make_metadata(const struct peer *peer, const char *name,
 {
 	json_object *metadata = json_object_new_object(), *labels = json_object_new_object();
 
-	mk_json_add_text(metadata, "name", name);
-	mk_json_add_text(metadata, "namespace", MK_PEERS_NAMESPACE);
-	mk_json_add_text(labels, MK_CLUSTER_LABEL, published->cluster);
-	mk_json_add_text(labels, MK_MANAGED_BY_LABEL, MK_MANAGED_BY);
-	mk_json_add_text(labels, MK_READ_FROM_LABEL, peer->name);
+	mk_put_text(metadata, "name", name);
+	mk_put_text(metadata, "namespace", MK_PEERS_NAMESPACE);
+	mk_put_text(labels, MK_CLUSTER_LABEL, published->cluster);
+	mk_put_text(labels, MK_MANAGED_BY_LABEL, MK_MANAGED_BY);
+	mk_put_text(labels, MK_READ_FROM_LABEL, peer->name);
 	if (*relayed_by)
-		mk_json_add_text(labels, MK_RELAYED_BY_LABEL, relayed_by);
+		mk_put_text(labels, MK_RELAYED_BY_LABEL, relayed_by);
 	json_object_object_add(metadata, "labels", labels);
 	return metadata;
 }
@@ -343,8 +343,8 @@ static char *text_of(const struct peer *peer, enum mk_published_kind kind, const
 	cleanup_json json_object *tree = json_object_new_object();
 	const char *text;
 
-	mk_json_add_text(tree, "apiVersion", API_VERSION);
-	mk_json_add_text(tree, "kind", mk_published_kind_name(kind));
+	mk_put_text(tree, "apiVersion", API_VERSION);
+	mk_put_text(tree, "kind", mk_published_kind_name(kind));
 	json_object_object_add(tree, "metadata", make_metadata(peer, name, published, relayed_by));
 	json_object_object_add(tree, "spec", json_object_get(published->spec));
 	text = mk_json_line(tree);

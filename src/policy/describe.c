@@ -174,12 +174,12 @@ static json_object *describe_rule(const struct set_rule *numbered, size_t number
 	const struct mk_policy_rule_object *rule = numbered->rule->of;
 	json_object *to = json_object_new_object();
 
-	json_object_object_add(to, "number", json_object_new_int64((int64_t)number));
-	json_object_object_add(to, "tier", json_object_new_string(tier_names[content->tier]));
+	mk_put_number(to, "number", number);
+	mk_put_text(to, "tier", tier_names[content->tier]);
 	json_object_object_add(to, "policy", policy_name(content));
-	json_object_object_add(to, "index", json_object_new_int64((int64_t)numbered->index));
+	mk_put_number(to, "index", numbered->index);
 	if (rule->name)
-		json_object_object_add(to, "name", json_object_new_string(rule->name));
+		mk_put_text(to, "name", rule->name);
 	json_object_object_add(to, "action",
 			       json_object_new_string(action_names[numbered->rule->action]));
 	json_object_object_add(to, "peers", peers_of(rule));
@@ -192,9 +192,9 @@ static json_object *describe_chain(const struct set_rule *numbered, size_t numbe
 	const struct mk_policy_rule_object *rule = numbered->rule->of;
 	json_object *to = json_object_new_object();
 
-	json_object_object_add(to, "number", json_object_new_int64((int64_t)number));
+	mk_put_number(to, "number", number);
 	json_object_object_add(to, "chain", policy_name(numbered->content));
-	json_object_object_add(to, "id", json_object_new_int(numbered->content->chain_id));
+	mk_put_number(to, "id", numbered->content->chain_id);
 	json_object_object_add(to, "peers", peers_of(rule));
 	json_object_object_add(to, "ports", ports_of(rule));
 	return to;
@@ -311,7 +311,7 @@ json_object *mk_policies_describe(const struct mk_policies *policies)
 		snprintf(name, sizeof(name), "%016llx", (unsigned long long)set->id);
 		json_object_object_add(sets, name, describe_set(set));
 	}
-	json_object_object_add(to, "version", json_object_new_int(1));
+	mk_put_number(to, "version", 1);
 	json_object_object_add(to, "keys", describe_keys(policies));
 	json_object_object_add(to, "sets", sets);
 	return to;

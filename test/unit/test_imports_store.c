@@ -232,7 +232,7 @@ static void apply_shown(struct mk_imports *imports, const char *hub)
 
 	labels = mk_json_member(mk_json_member(tree, "metadata"), "labels");
 	if (hub)
-		mk_json_add_text(labels, "networking.monokube.io/relayed-by", hub);
+		mk_put_text(labels, "networking.monokube.io/relayed-by", hub);
 	ck_ok(mk_imports_apply(imports, tree, &err));
 	json_object_put(tree);
 }

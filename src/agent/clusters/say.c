@@ -155,10 +155,10 @@ static void add_probes(json_object *json, const struct mk_probes_state *state)
 {
 	if (!state->is_down && !state->probed)
 		return;
-	json_object_object_add(json, "down", json_object_new_boolean(state->is_down));
-	json_object_object_add(json, "probed", json_object_new_int64(state->probed));
-	json_object_object_add(json, "answering", json_object_new_int64(state->answering));
-	json_object_object_add(json, "rttMicros", json_object_new_int64(state->shown_rtt_us));
+	mk_put_flag(json, "down", state->is_down);
+	mk_put_number(json, "probed", state->probed);
+	mk_put_number(json, "answering", state->answering);
+	mk_put_number(json, "rttMicros", state->shown_rtt_us);
 }
 
 static json_object *peer_json(const struct clusters_result *result, size_t peer)
@@ -170,19 +170,16 @@ static json_object *peer_json(const struct clusters_result *result, size_t peer)
 	char buf[PROBES_REASON];
 	const char *down = probes_reason(result, peer, buf);
 
-	mk_json_add_text(json, "name", object->name);
-	json_object_object_add(json, "number",
-			       json_object_new_int64(clusters_number(result, peer)));
-	json_object_object_add(json, "nodes",
-			       json_object_new_int64((int64_t)clusters_nodes_used(result, peer)));
-	json_object_object_add(json, "usable",
-			       json_object_new_boolean(clusters_is_usable(result, peer)));
+	mk_put_text(json, "name", object->name);
+	mk_put_number(json, "number", clusters_number(result, peer));
+	mk_put_number(json, "nodes", clusters_nodes_used(result, peer));
+	mk_put_flag(json, "usable", clusters_is_usable(result, peer));
 	add_probes(json, &probes);
-	mk_json_add_text(json, "encryption", object->encrypts ? "WireGuard" : "None");
+	mk_put_text(json, "encryption", object->encrypts ? "WireGuard" : "None");
 	if (object->via)
-		mk_json_add_text(json, "via", object->via);
+		mk_put_text(json, "via", object->via);
 	if (object->via && direct)
-		json_object_object_add(json, "direct", json_object_new_int64((int64_t)direct));
+		mk_put_number(json, "direct", direct);
 	if (down)
 		json_object_array_add(reasons, json_object_new_string(down));
 	for (size_t i = 0; i < MK_FAMILIES; i++) {
@@ -205,7 +202,7 @@ static void add_borders(json_object *json, const struct clusters_result *result)
 	if (result->objects->border_count)
 		json_object_object_add(json, "borders", json_object_get(borders));
 	if (border_of(result))
-		mk_json_add_text(json, "border", border_of(result));
+		mk_put_text(json, "border", border_of(result));
 	json_object_put(borders);
 }
 
@@ -213,10 +210,9 @@ static json_object *all_json(const struct clusters_result *result, const struct 
 {
 	json_object *json = json_object_new_object(), *peers = json_object_new_array();
 
-	json_object_object_add(json, "version", json_object_new_int(MK_CLUSTER_NAMES_VERSION));
-	mk_json_add_text(json, "name", config->cluster_name);
-	json_object_object_add(json, "number",
-			       json_object_new_int64(mk_own_cluster_number(config)));
+	mk_put_number(json, "version", MK_CLUSTER_NAMES_VERSION);
+	mk_put_text(json, "name", config->cluster_name);
+	mk_put_number(json, "number", mk_own_cluster_number(config));
 	add_borders(json, result);
 	for (size_t i = 0; i < result->objects->count; i++)
 		json_object_array_add(peers, peer_json(result, i));

@@ -160,8 +160,8 @@ static void show(struct mk_leader *leader, const struct mk_lead_object *object)
 		json_object_put(spec);
 		return;
 	}
-	mk_json_add_text(mk_json_member(mk_json_member(tree, "metadata"), "labels"),
-			 MK_RELAYED_BY_LABEL, leader->config->cluster_name);
+	mk_put_text(mk_json_member(mk_json_member(tree, "metadata"), "labels"), MK_RELAYED_BY_LABEL,
+		    leader->config->cluster_name);
 	json_object_object_add(tree, "spec", spec);
 	leader_apply(leader, tree);
 }
@@ -243,12 +243,12 @@ static json_object *peer_tree(const char *name, const char *via)
 	json_object *tree = json_object_new_object(), *metadata = json_object_new_object();
 	json_object *spec = json_object_new_object();
 
-	mk_json_add_text(tree, "apiVersion", LEADER_API);
-	mk_json_add_text(tree, "kind", "ClusterPeer");
-	mk_json_add_text(metadata, "name", name);
+	mk_put_text(tree, "apiVersion", LEADER_API);
+	mk_put_text(tree, "kind", "ClusterPeer");
+	mk_put_text(metadata, "name", name);
 	json_object_object_add(tree, "metadata", metadata);
 	if (via)
-		mk_json_add_text(spec, "via", via);
+		mk_put_text(spec, "via", via);
 	json_object_object_add(tree, "spec", spec);
 	return tree;
 }
@@ -261,12 +261,12 @@ static void create(struct mk_leader *leader, const struct mk_introduction *intro
 	json_object *labels = json_object_new_object(), *owners = json_object_new_array();
 	json_object *owner = json_object_new_object();
 
-	mk_json_add_text(labels, MK_MANAGED_BY_LABEL, MK_MANAGED_BY);
+	mk_put_text(labels, MK_MANAGED_BY_LABEL, MK_MANAGED_BY);
 	json_object_object_add(metadata, "labels", labels);
-	mk_json_add_text(owner, "apiVersion", LEADER_API);
-	mk_json_add_text(owner, "kind", "ClusterPeer");
-	mk_json_add_text(owner, "name", hub->name);
-	mk_json_add_text(owner, "uid", hub->uid);
+	mk_put_text(owner, "apiVersion", LEADER_API);
+	mk_put_text(owner, "kind", "ClusterPeer");
+	mk_put_text(owner, "name", hub->name);
+	mk_put_text(owner, "uid", hub->uid);
 	json_object_array_add(owners, owner);
 	json_object_object_add(metadata, "ownerReferences", owners);
 	leader_apply(leader, tree);

@@ -19,12 +19,12 @@ json_object *leader_published(const char *kind, const char *name, const char *cl
 	json_object *tree = json_object_new_object(), *metadata = json_object_new_object(),
 		    *labels = json_object_new_object();
 
-	mk_json_add_text(tree, "apiVersion", LEADER_API);
-	mk_json_add_text(tree, "kind", kind);
-	mk_json_add_text(labels, MK_CLUSTER_LABEL, cluster);
-	mk_json_add_text(labels, MK_MANAGED_BY_LABEL, MK_MANAGED_BY);
-	mk_json_add_text(metadata, "name", name);
-	mk_json_add_text(metadata, "namespace", MK_PUBLISHED_NAMESPACE);
+	mk_put_text(tree, "apiVersion", LEADER_API);
+	mk_put_text(tree, "kind", kind);
+	mk_put_text(labels, MK_CLUSTER_LABEL, cluster);
+	mk_put_text(labels, MK_MANAGED_BY_LABEL, MK_MANAGED_BY);
+	mk_put_text(metadata, "name", name);
+	mk_put_text(metadata, "namespace", MK_PUBLISHED_NAMESPACE);
 	json_object_object_add(metadata, "labels", labels);
 	json_object_object_add(tree, "metadata", metadata);
 	return tree;
@@ -75,14 +75,12 @@ static void publish_self(struct mk_leader *leader)
 
 	format_ranges(config, &config->cluster, ranges);
 	format_ranges(config, &config->externals, externals);
-	mk_json_add_text(spec, "name", config->cluster_name);
-	json_object_object_add(
-		spec, "number",
-		json_object_new_int64(config->cluster_id
-					      ?: mk_cluster_number(config->cluster_name)));
-	mk_json_add_text(spec, "podCidr", ranges);
+	mk_put_text(spec, "name", config->cluster_name);
+	mk_put_number(spec, "number",
+		      config->cluster_id ?: mk_cluster_number(config->cluster_name));
+	mk_put_text(spec, "podCidr", ranges);
 	if (*externals)
-		mk_json_add_text(spec, "externalCidr", externals);
+		mk_put_text(spec, "externalCidr", externals);
 	json_object_array_add(versions, json_object_new_int(MK_CLUSTER_WIRE));
 	json_object_object_add(spec, "wireVersions", versions);
 	json_object_object_add(tree, "spec", spec);
@@ -120,8 +118,8 @@ static json_object *wireguard_of(const struct mk_wg_public *wireguard)
 	json_object *object = json_object_new_object();
 	char text[MK_WG_KEY_STRLEN];
 
-	mk_json_add_text(object, "publicKey", mk_wg_key_format(wireguard->key, text));
-	json_object_object_add(object, "port", json_object_new_int(wireguard->port));
+	mk_put_text(object, "publicKey", mk_wg_key_format(wireguard->key, text));
+	mk_put_number(object, "port", wireguard->port);
 	return object;
 }
 
@@ -157,12 +155,12 @@ static void publish_node(struct mk_leader *leader, const struct mk_node_object *
 	tree = leader_published("PublishedNode", name, config->cluster_name);
 	spec = json_object_new_object();
 	addresses = json_object_new_array();
-	mk_json_add_text(spec, "node", node->name);
+	mk_put_text(spec, "node", node->name);
 	json_object_object_add(spec, "podCidrs", ranges_of(config, node));
 	json_object_array_add(addresses,
 			      json_object_new_string(mk_ip_format(address_of(config, node), text)));
 	json_object_object_add(spec, "addresses", addresses);
-	json_object_object_add(spec, "port", json_object_new_int(config->vxlan_port));
+	mk_put_number(spec, "port", config->vxlan_port);
 	if (node->wireguard.port)
 		json_object_object_add(spec, "wireguard", wireguard_of(&node->wireguard));
 	json_object_object_add(tree, "spec", spec);

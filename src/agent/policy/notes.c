@@ -31,9 +31,9 @@ static void note(struct noting *noting, const char *remedy, const char *format, 
 	vsnprintf(says, sizeof(says), format, args);
 	va_end(args);
 	object = json_object_new_object();
-	json_object_object_add(object, "policy", json_object_new_string(noting->policy));
-	json_object_object_add(object, "says", json_object_new_string(says));
-	json_object_object_add(object, "remedy", json_object_new_string(remedy));
+	mk_put_text(object, "policy", noting->policy);
+	mk_put_text(object, "says", says);
+	mk_put_text(object, "remedy", remedy);
 	json_object_array_add(noting->notes, object);
 }
 

@@ -254,10 +254,9 @@ static int describe(struct mk_node_policies *policies, struct mk_error *err)
 	json_object_object_add(names, "notes",
 			       notes_of(model, policies->node->core->config.masquerade_all));
 	json_object_object_add(names, "audited", audited_of(model));
-	json_object_object_add(
-		names, "policies",
-		json_object_new_uint64(mk_model_count(model, MK_KIND_NETWORK_POLICY) +
-				       mk_model_count(model, MK_KIND_CLUSTER_POLICY)));
+	mk_put_number(names, "policies",
+		      mk_model_count(model, MK_KIND_NETWORK_POLICY) +
+			      mk_model_count(model, MK_KIND_CLUSTER_POLICY));
 	if (policies->denied)
 		denied_know(policies->denied, names);
 	ret = mk_policy_names_write(policies->node->core->config.state_dir, names, err);

@@ -27,22 +27,12 @@ static const char *const state_names[MK_SFC_POD_STATES] = {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static void add_number(json_object *to, const char *key, unsigned number)
-{
-	json_object_object_add(to, key, json_object_new_int((int)number));
-}
-
-static void add_flag(json_object *to, const char *key, bool flag)
-{
-	json_object_object_add(to, key, json_object_new_boolean(flag));
-}
-
 static void add_name(json_object *to, const char *namespace_, const char *name)
 {
 	char text[2 * MK_OBJECT_NAME_SIZE];
 
 	snprintf(text, sizeof(text), "%s/%s", namespace_, name);
-	mk_json_add_text(to, "name", text);
+	mk_put_text(to, "name", text);
 }
 
 static json_object *function_json(const struct mk_sfc *sfc, const struct mk_chain *chain,
@@ -56,18 +46,17 @@ static json_object *function_json(const struct mk_sfc *sfc, const struct mk_chai
 			(function->is_tap ? MK_SFC_TAP_MASK : 0);
 	json_object *json = json_object_new_object();
 
-	mk_json_add_text(json, "name", function->name);
-	add_number(json, "id",
-		   mk_sfc_function_id(sfc, chain->namespace_, function->name, kind,
-				      function->local_weight));
-	add_flag(json, "tap", function->is_tap);
+	mk_put_text(json, "name", function->name);
+	mk_put_number(json, "id",
+		      mk_sfc_function_id(sfc, chain->namespace_, function->name, kind,
+					 function->local_weight));
+	mk_put_flag(json, "tap", function->is_tap);
 	if (function->is_end)
-		mk_json_add_text(json, "end",
-				 function == mk_chain_at(chain, 0) ? "inside" : "outside");
-	mk_json_add_text(json, "whenUnavailable", function->skips ? "Skip" : "Block");
-	mk_json_add_text(json, "onLoss", function->drops_lost ? "Drop" : "Rebalance");
-	mk_json_add_text(json, "hashBy", hashes[function->hash_by]);
-	add_number(json, "localWeight", function->local_weight);
+		mk_put_text(json, "end", function == mk_chain_at(chain, 0) ? "inside" : "outside");
+	mk_put_text(json, "whenUnavailable", function->skips ? "Skip" : "Block");
+	mk_put_text(json, "onLoss", function->drops_lost ? "Drop" : "Rebalance");
+	mk_put_text(json, "hashBy", hashes[function->hash_by]);
+	mk_put_number(json, "localWeight", function->local_weight);
 	return json;
 }
 
@@ -85,14 +74,14 @@ static json_object *chain_json(const struct mk_sfc *sfc, const struct mk_model *
 	const struct mk_chain *chain = objects->chains_of[index];
 	struct sfc_problem problem;
 
-	add_number(json, "id", mk_sfc_chain_id(sfc, chain->uid, chain->has_ends));
+	mk_put_number(json, "id", mk_sfc_chain_id(sfc, chain->uid, chain->has_ends));
 	add_name(json, chain->namespace_, chain->name);
-	add_number(json, "priority", chain->priority);
+	mk_put_number(json, "priority", chain->priority);
 	if (!chain->has_ends)
-		mk_json_add_text(json, "direction", direction_of(chain));
+		mk_put_text(json, "direction", direction_of(chain));
 	if (objects_problem(objects, index, model, &problem)) {
-		mk_json_add_text(json, "problem", problem.what);
-		mk_json_add_text(json, "remedy", problem.remedy);
+		mk_put_text(json, "problem", problem.what);
+		mk_put_text(json, "remedy", problem.remedy);
 	}
 	for (size_t i = 0; i < mk_chain_length(chain); i++)
 		json_object_array_add(functions, function_json(sfc, chain, mk_chain_at(chain, i)));
@@ -122,16 +111,16 @@ static json_object *replica_json(const struct sfc_objects *objects, size_t index
 	const struct mk_function_pod *of = &objects->pods_of[index];
 	json_object *json = json_object_new_object();
 
-	add_number(json, "number", pod->number);
-	mk_json_add_text(json, "function", pod->function);
+	mk_put_number(json, "number", pod->number);
+	mk_put_text(json, "function", pod->function);
 	add_name(json, pod->namespace_, pod->name);
-	mk_json_add_text(json, "node", of->node_name ?: "");
-	add_flag(json, "isHere", pod->is_here);
+	mk_put_text(json, "node", of->node_name ?: "");
+	mk_put_flag(json, "isHere", pod->is_here);
 	if (serves_one(pod))
-		add_flag(json, "tap", pod->mode == MK_PORT_TAP);
-	add_number(json, "weight", pod->weight);
-	add_flag(json, "weightIsWrong", of->weight_is_wrong);
-	mk_json_add_text(json, "state", state_of(objects, pod));
+		mk_put_flag(json, "tap", pod->mode == MK_PORT_TAP);
+	mk_put_number(json, "weight", pod->weight);
+	mk_put_flag(json, "weightIsWrong", of->weight_is_wrong);
+	mk_put_text(json, "state", state_of(objects, pod));
 	return json;
 }
 
@@ -142,7 +131,7 @@ static json_object *all_json(const struct mk_sfc *sfc, const struct mk_model *mo
 	json_object *json = json_object_new_object(), *chains = json_object_new_array(),
 		    *replicas = json_object_new_array();
 
-	add_number(json, "version", VERSION);
+	mk_put_number(json, "version", VERSION);
 	for (size_t i = 0; i < objects->chain_count; i++)
 		json_object_array_add(chains, chain_json(sfc, model, objects, i));
 	for (size_t i = 0; i < objects->pod_count; i++)

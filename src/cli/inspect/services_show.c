@@ -103,26 +103,13 @@ void cli_show_text(FILE *out, const struct mk_cli_service *services, size_t coun
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* A failed allocation gives NULL, which json-c takes for null. A member is added completely or not
- * at all, and cli_show_json() reports the error. */
-
-static void add_text(struct json_object *to, const char *key, const char *value)
-{
-	json_object_object_add(to, key, value ? json_object_new_string(value) : NULL);
-}
-
-static void add_number(struct json_object *to, const char *key, uint64_t value)
-{
-	json_object_object_add(to, key, json_object_new_uint64(value));
-}
-
 static void add_address(struct json_object *to, const struct mk_addr *addr, __be16 port)
 {
 	struct mk_ip ip = mk_ip_from_addr(addr);
 	char address[MK_IP_STRLEN];
 
-	add_text(to, "address", mk_ip_format(&ip, address));
-	add_number(to, "port", ntohs(port));
+	mk_put_text(to, "address", mk_ip_format(&ip, address));
+	mk_put_number(to, "port", ntohs(port));
 }
 
 static struct json_object *backends_json(const struct mk_cli_frontend *frontend)
@@ -133,8 +120,7 @@ static struct json_object *backends_json(const struct mk_cli_frontend *frontend)
 		struct json_object *backend = json_object_new_object();
 
 		add_address(backend, &frontend->backends[i].addr, frontend->backends[i].port);
-		json_object_object_add(backend, "local",
-				       json_object_new_boolean(i < frontend->value.local_count));
+		mk_put_flag(backend, "local", i < frontend->value.local_count);
 		json_object_array_add(list, backend);
 	}
 	return list;
@@ -145,16 +131,15 @@ static struct json_object *frontend_json(const struct mk_cli_frontend *frontend)
 	struct json_object *object = json_object_new_object(), *flags = json_object_new_array();
 
 	add_address(object, &frontend->key.addr, frontend->key.port);
-	add_text(object, "protocol", protocol_name(frontend->key.proto));
-	add_text(object, "scope", scope_name(frontend->key.scope));
+	mk_put_text(object, "protocol", protocol_name(frontend->key.proto));
+	mk_put_text(object, "scope", scope_name(frontend->key.scope));
 	for (size_t i = 0; i < MK_ARRAY_SIZE(flag_words); i++)
 		if (frontend->value.flags & flag_words[i].flag)
 			json_object_array_add(flags, json_object_new_string(flag_words[i].word));
 	json_object_object_add(object, "flags", flags);
 	if (frontend->value.affinity_id)
-		add_number(object, "affinitySeconds", frontend->value.affinity_timeout_s);
-	json_object_object_add(object, "sourceRanges",
-			       json_object_new_boolean(frontend->value.ranges_id != 0));
+		mk_put_number(object, "affinitySeconds", frontend->value.affinity_timeout_s);
+	mk_put_flag(object, "sourceRanges", frontend->value.ranges_id != 0);
 	json_object_object_add(object, "backends", backends_json(frontend));
 	return object;
 }
@@ -163,8 +148,8 @@ static struct json_object *direction_json(const struct mk_service_counter *count
 {
 	struct json_object *object = json_object_new_object();
 
-	add_number(object, "packets", counter->packets[direction]);
-	add_number(object, "bytes", counter->bytes[direction]);
+	mk_put_number(object, "packets", counter->packets[direction]);
+	mk_put_number(object, "bytes", counter->bytes[direction]);
 	return object;
 }
 
@@ -174,7 +159,7 @@ static struct json_object *drops_json(const struct mk_service_totals *totals)
 
 	for (unsigned int reason = 0; reason < MK_DROP_COUNT; reason++)
 		if (totals->drops[reason])
-			add_number(object, mk_drop_reason_name(reason), totals->drops[reason]);
+			mk_put_number(object, mk_drop_reason_name(reason), totals->drops[reason]);
 	return object;
 }
 
@@ -185,12 +170,12 @@ static struct json_object *service_json(const struct mk_cli_service *service)
 	struct json_object *object = json_object_new_object();
 	struct json_object *frontends = json_object_new_array();
 
-	add_text(object, "name", service->name);
-	add_number(object, "id", service->service_id);
+	mk_put_text(object, "name", service->name);
+	mk_put_number(object, "id", service->service_id);
 	for (size_t i = 0; i < service->frontend_count; i++)
 		json_object_array_add(frontends, frontend_json(&service->frontends[i]));
 	json_object_object_add(object, "frontends", frontends);
-	add_number(object, "connections", totals->counter.connections);
+	mk_put_number(object, "connections", totals->counter.connections);
 	json_object_object_add(object, "requests",
 			       direction_json(&totals->counter, MK_FLOW_REQUEST));
 	json_object_object_add(object, "replies", direction_json(&totals->counter, MK_FLOW_REPLY));

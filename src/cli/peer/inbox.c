@@ -27,10 +27,10 @@ static json_object *new_namespace(const char *name, const char *space)
 	json_object *object = json_object_new_object(), *metadata = json_object_new_object(),
 		    *labels = json_object_new_object();
 
-	mk_json_add_text(object, "apiVersion", "v1");
-	mk_json_add_text(object, "kind", "Namespace");
-	mk_json_add_text(metadata, "name", space);
-	mk_json_add_text(labels, MK_CLUSTER_LABEL, name);
+	mk_put_text(object, "apiVersion", "v1");
+	mk_put_text(object, "kind", "Namespace");
+	mk_put_text(metadata, "name", space);
+	mk_put_text(labels, MK_CLUSTER_LABEL, name);
 	json_object_object_add(metadata, "labels", labels);
 	json_object_object_add(object, "metadata", metadata);
 	return object;

@@ -36,13 +36,13 @@ static json_object *new_object(const char *version, const char *kind, const char
 {
 	json_object *object = json_object_new_object(), *metadata, *labels;
 
-	mk_json_add_text(object, "apiVersion", version);
-	mk_json_add_text(object, "kind", kind);
+	mk_put_text(object, "apiVersion", version);
+	mk_put_text(object, "kind", kind);
 	metadata = add_object(object, "metadata");
-	mk_json_add_text(metadata, "name", name);
-	mk_json_add_text(metadata, "namespace", namespace_);
+	mk_put_text(metadata, "name", name);
+	mk_put_text(metadata, "namespace", namespace_);
 	labels = add_object(metadata, "labels");
-	mk_json_add_text(labels, MK_CLUSTER_LABEL, cluster);
+	mk_put_text(labels, MK_CLUSTER_LABEL, cluster);
 	return object;
 }
 
@@ -59,8 +59,7 @@ json_object *invite_account(const char *name)
 {
 	json_object *object = new_invite("ServiceAccount", name);
 
-	json_object_object_add(object, "automountServiceAccountToken",
-			       json_object_new_boolean(false));
+	mk_put_flag(object, "automountServiceAccountToken", false);
 	return object;
 }
 
@@ -71,12 +70,12 @@ json_object *invite_bind(const struct invite_binding *binding)
 	json_object *role = add_object(object, "roleRef"), *subjects = json_object_new_array(),
 		    *subject = json_object_new_object();
 
-	mk_json_add_text(role, "apiGroup", RBAC_GROUP);
-	mk_json_add_text(role, "kind", binding->role_kind);
-	mk_json_add_text(role, "name", binding->role);
-	mk_json_add_text(subject, "kind", "ServiceAccount");
-	mk_json_add_text(subject, "name", binding->account);
-	mk_json_add_text(subject, "namespace", binding->account_namespace);
+	mk_put_text(role, "apiGroup", RBAC_GROUP);
+	mk_put_text(role, "kind", binding->role_kind);
+	mk_put_text(role, "name", binding->role);
+	mk_put_text(subject, "kind", "ServiceAccount");
+	mk_put_text(subject, "name", binding->account);
+	mk_put_text(subject, "namespace", binding->account_namespace);
 	json_object_array_add(subjects, subject);
 	json_object_object_add(object, "subjects", subjects);
 	return object;
@@ -102,13 +101,13 @@ json_object *invite_secret(const char *name, const char *own, bool has_inbox)
 	json_object *object = new_invite("Secret", name), *annotations;
 
 	annotations = add_object(mk_json_member(object, "metadata"), "annotations");
-	mk_json_add_text(annotations, "kubernetes.io/service-account.name",
-			 mk_json_metadata(object, "name"));
+	mk_put_text(annotations, "kubernetes.io/service-account.name",
+		    mk_json_metadata(object, "name"));
 	if (own)
-		mk_json_add_text(annotations, INVITED_BY, own);
+		mk_put_text(annotations, INVITED_BY, own);
 	if (has_inbox)
-		mk_json_add_text(annotations, INVITED_WITH_INBOX, "true");
-	mk_json_add_text(object, "type", TOKEN_TYPE);
+		mk_put_text(annotations, INVITED_WITH_INBOX, "true");
+	mk_put_text(object, "type", TOKEN_TYPE);
 	return object;
 }
 

@@ -91,7 +91,7 @@ static int leave(struct remapping *of, const char *views)
 	cleanup_json json_object *tree = json_object_new_object();
 	json_object *metadata = json_object_new_object(), *annotations = json_object_new_object();
 
-	mk_json_add_text(annotations, MK_LEAVE_ANNOTATION, views);
+	mk_put_text(annotations, MK_LEAVE_ANNOTATION, views);
 	json_object_object_add(metadata, "annotations", annotations);
 	json_object_object_add(tree, "metadata", metadata);
 	return remote_merge(&of->remote, &of->place, tree, of->err);

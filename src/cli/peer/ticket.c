@@ -103,11 +103,11 @@ static json_object *new_object(const char *version, const char *kind, const char
 {
 	json_object *object = json_object_new_object(), *metadata = json_object_new_object();
 
-	mk_json_add_text(object, "apiVersion", version);
-	mk_json_add_text(object, "kind", kind);
-	mk_json_add_text(metadata, "name", name);
+	mk_put_text(object, "apiVersion", version);
+	mk_put_text(object, "kind", kind);
+	mk_put_text(metadata, "name", name);
 	if (namespace_)
-		mk_json_add_text(metadata, "namespace", namespace_);
+		mk_put_text(metadata, "namespace", namespace_);
 	json_object_object_add(object, "metadata", metadata);
 	return object;
 }
@@ -126,7 +126,7 @@ static void add_servers(json_object *data, const struct peer_ticket *ticket)
 	fclose(out);
 	encoded = mk_base64_encode(text, size);
 	if (encoded)
-		mk_json_add_text(data, "servers", encoded);
+		mk_put_text(data, "servers", encoded);
 }
 
 json_object *ticket_secret(const struct peer_ticket *ticket)
@@ -136,14 +136,14 @@ json_object *ticket_secret(const struct peer_ticket *ticket)
 
 	snprintf(name, sizeof(name), TICKET_PREFIX "%s", ticket->cluster);
 	object = new_object("v1", "Secret", name, MK_PEERS_NAMESPACE);
-	mk_json_add_text(labels, MK_CLUSTER_LABEL, ticket->cluster);
+	mk_put_text(labels, MK_CLUSTER_LABEL, ticket->cluster);
 	json_object_object_add(mk_json_member(object, "metadata"), "labels", labels);
-	mk_json_add_text(object, "type", "Opaque");
+	mk_put_text(object, "type", "Opaque");
 	add_servers(data, ticket);
 	if (ticket->authority)
-		mk_json_add_text(data, "ca.crt", ticket->authority);
+		mk_put_text(data, "ca.crt", ticket->authority);
 	if (ticket->token)
-		mk_json_add_text(data, "token", ticket->token);
+		mk_put_text(data, "token", ticket->token);
 	json_object_object_add(object, "data", data);
 	return object;
 }
@@ -157,17 +157,17 @@ json_object *ticket_peer(const struct peer_ticket *ticket)
 
 	snprintf(name, sizeof(name), TICKET_PREFIX "%s", ticket->cluster);
 	if (ticket->has_inbox)
-		json_object_object_add(spec, "inbox", json_object_new_boolean(true));
+		mk_put_flag(spec, "inbox", true);
 	else
-		mk_json_add_text(spec, "secretName", name);
+		mk_put_text(spec, "secretName", name);
 	if (ticket->publishes)
-		json_object_object_add(spec, "publishTo", json_object_new_boolean(true));
+		mk_put_flag(spec, "publishTo", true);
 	if (ticket->access)
-		mk_json_add_text(spec, "access", ticket->access);
+		mk_put_text(spec, "access", ticket->access);
 	if (ticket->relay)
-		json_object_object_add(spec, "relay", json_object_new_boolean(true));
+		mk_put_flag(spec, "relay", true);
 	if (ticket->accept)
-		mk_json_add_text(spec, "accept", ticket->accept);
+		mk_put_text(spec, "accept", ticket->accept);
 	json_object_object_add(object, "spec", spec);
 	return object;
 }

@@ -177,12 +177,11 @@ static json_object *spec_of(const struct mk_lease *lease)
 	char now[MK_TIME_STRLEN];
 
 	format_now(now);
-	mk_json_add_text(spec, "holderIdentity", lease->releases ? "" : lease->options.holder);
-	json_object_object_add(
-		spec, "leaseDurationSeconds",
-		json_object_new_int(lease->releases ? 1 : (int)lease->timing.duration_s));
-	mk_json_add_text(spec, "acquireTime", keeps ? seen->acquired : now);
-	mk_json_add_text(spec, "renewTime", now);
+	mk_put_text(spec, "holderIdentity", lease->releases ? "" : lease->options.holder);
+	mk_put_number(spec, "leaseDurationSeconds",
+		      lease->releases ? 1 : (int)lease->timing.duration_s);
+	mk_put_text(spec, "acquireTime", keeps ? seen->acquired : now);
+	mk_put_text(spec, "renewTime", now);
 	json_object_object_add(spec, "leaseTransitions",
 			       json_object_new_int64(seen->transitions +
 						     (seen->exists && !is_own(lease) ? 1 : 0)));
@@ -193,12 +192,12 @@ static json_object *body_of(const struct mk_lease *lease)
 {
 	json_object *body = json_object_new_object(), *metadata = json_object_new_object();
 
-	mk_json_add_text(body, "apiVersion", "coordination.k8s.io/v1");
-	mk_json_add_text(body, "kind", "Lease");
-	mk_json_add_text(metadata, "name", lease->options.name);
-	mk_json_add_text(metadata, "namespace", lease->options.namespace_);
+	mk_put_text(body, "apiVersion", "coordination.k8s.io/v1");
+	mk_put_text(body, "kind", "Lease");
+	mk_put_text(metadata, "name", lease->options.name);
+	mk_put_text(metadata, "namespace", lease->options.namespace_);
 	if (lease->seen.exists)
-		mk_json_add_text(metadata, "resourceVersion", lease->seen.version);
+		mk_put_text(metadata, "resourceVersion", lease->seen.version);
 	json_object_object_add(body, "metadata", metadata);
 	json_object_object_add(body, "spec", spec_of(lease));
 	return body;

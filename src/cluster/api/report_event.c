@@ -66,14 +66,14 @@ static void add_time(json_object *body, const char *key, time_t when)
 {
 	char text[MK_TIME_STRLEN];
 
-	mk_json_add_text(body, key, mk_time_format(when * MK_NS_PER_S, text));
+	mk_put_text(body, key, mk_time_format(when * MK_NS_PER_S, text));
 }
 
 static json_object *body_of_count(const struct mk_event *event)
 {
 	json_object *body = json_object_new_object();
 
-	json_object_object_add(body, "count", json_object_new_int64(event->count));
+	mk_put_number(body, "count", event->count);
 	add_time(body, "lastTimestamp", event->last);
 	return body;
 }
@@ -96,12 +96,12 @@ static char *involved_text(const struct mk_report_object *about)
 	char *text;
 
 	if (about->api_version)
-		mk_json_add_text(involved, "apiVersion", about->api_version);
-	mk_json_add_text(involved, "kind", about->kind);
+		mk_put_text(involved, "apiVersion", about->api_version);
+	mk_put_text(involved, "kind", about->kind);
 	if (about->namespace_)
-		mk_json_add_text(involved, "namespace", about->namespace_);
-	mk_json_add_text(involved, "name", about->name);
-	mk_json_add_text(involved, "uid", about->uid);
+		mk_put_text(involved, "namespace", about->namespace_);
+	mk_put_text(involved, "name", about->name);
+	mk_put_text(involved, "uid", about->uid);
 	text = strdup(mk_json_line(involved));
 	json_object_put(involved);
 	return text;
@@ -112,21 +112,21 @@ static json_object *body_of_event(const struct mk_report *report, const struct m
 	json_object *body = body_of_count(event), *metadata = json_object_new_object();
 	json_object *source = json_object_new_object();
 
-	mk_json_add_text(metadata, "name", event->name);
-	mk_json_add_text(metadata, "namespace", event->namespace_);
-	mk_json_add_text(source, "component", "monokube");
-	mk_json_add_text(source, "host", report->node_name);
-	mk_json_add_text(body, "apiVersion", "v1");
-	mk_json_add_text(body, "kind", "Event");
+	mk_put_text(metadata, "name", event->name);
+	mk_put_text(metadata, "namespace", event->namespace_);
+	mk_put_text(source, "component", "monokube");
+	mk_put_text(source, "host", report->node_name);
+	mk_put_text(body, "apiVersion", "v1");
+	mk_put_text(body, "kind", "Event");
 	json_object_object_add(body, "metadata", metadata);
 	json_object_object_add(body, "involvedObject", json_tokener_parse(event->about));
 	json_object_object_add(body, "source", source);
-	mk_json_add_text(body, "type", event->warning ? "Warning" : "Normal");
-	mk_json_add_text(body, "reason", event->reason);
-	mk_json_add_text(body, "message", event->message);
+	mk_put_text(body, "type", event->warning ? "Warning" : "Normal");
+	mk_put_text(body, "reason", event->reason);
+	mk_put_text(body, "message", event->message);
 	add_time(body, "firstTimestamp", event->first);
-	mk_json_add_text(body, "reportingComponent", "monokube");
-	mk_json_add_text(body, "reportingInstance", report->node_name);
+	mk_put_text(body, "reportingComponent", "monokube");
+	mk_put_text(body, "reportingInstance", report->node_name);
 	return body;
 }
 
