@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/base/cleanup.h - variables that release themselves at the end of their scope, lists that
- * grow, and searches in sorted lists. Give away ownership with mk_steal_ptr() / mk_steal_fd() on the last line. */
+ * grow, and searches in sorted lists. Give away ownership with mk_steal_ptr() / mk_steal_fd() on
+ * the last line. */
 #ifndef MK_BASE_CLEANUP_H
 #define MK_BASE_CLEANUP_H
 

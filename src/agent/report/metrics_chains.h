@@ -4,7 +4,7 @@
 #ifndef MK_AGENT_REPORT_METRICS_CHAINS_H
 #define MK_AGENT_REPORT_METRICS_CHAINS_H
 
-#include "agent/report/metrics.h"
+#include "agent/report/values.h"
 
 /* Return the uint64_t at @offset of a struct. */
 uint64_t count_at(const void *part, size_t offset);

@@ -4,7 +4,7 @@
 #ifndef MK_AGENT_REPORT_METRICS_PEERS_H
 #define MK_AGENT_REPORT_METRICS_PEERS_H
 
-#include "agent/report/metrics.h"
+#include "agent/report/values.h"
 
 void peer_states(const void *values, const struct mk_metric *metric, struct mk_exposition *out);
 void peer_nodes(const void *values, const struct mk_metric *metric, struct mk_exposition *out);
