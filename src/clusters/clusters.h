@@ -142,7 +142,7 @@ struct mk_clusters_state {
 };
 
 struct mk_clusters_cluster {
-	uint32_t number; /* of external addresses with MK_CLUSTER_EXTERNAL */
+	uint32_t number; /* first; of external addresses with MK_CLUSTER_EXTERNAL */
 	/* Without view: @home and @view are zeros and @mask is all ones, so no address matches. */
 	struct mk_cluster row;
 };

@@ -22,7 +22,7 @@
 
 /* A ClusterPeer. Texts belong to the caller; NULL: none. */
 struct mk_introduce_peer {
-	const char *name, *uid;
+	const char *name, *uid; /* @name first, for mk_compare_texts() */
 	const char *via;
 	int64_t created_unix_s;
 	bool relays; /* relay: true */
@@ -36,7 +36,7 @@ struct mk_introduce_peer {
 
 /* A PublishedCluster that lies here, and the hub that has shown it; NULL: none. */
 struct mk_introduce_cluster {
-	const char *name, *relayed_by;
+	const char *name, *relayed_by; /* @name first, for mk_compare_texts() */
 };
 
 struct mk_introduce_input {

@@ -42,7 +42,7 @@ struct endpoint {
 };
 
 struct slice {
-	char *name; /* of the EndpointSlice in its cluster */
+	char *name; /* of the EndpointSlice; first, for mk_compare_texts() */
 	char *trigger; /* when its last change began, RFC 3339; NULL: not known */
 	sa_family_t family;
 	struct port *ports;
@@ -52,7 +52,7 @@ struct slice {
 };
 
 struct pair {
-	char *key, *value;
+	char *key, *value; /* @key first, for mk_compare_texts() */
 };
 
 struct content {

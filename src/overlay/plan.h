@@ -31,7 +31,7 @@ struct mk_overlay_peer {
 
 /* A node that the overlay leaves out; @reason completes "left out: ". */
 struct mk_overlay_left_out {
-	char *node, *reason;
+	char *node, *reason; /* @node first, for mk_compare_texts() */
 	bool wrong; /* an operator has to correct it; otherwise it resolves itself */
 };
 

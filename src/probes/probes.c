@@ -14,7 +14,7 @@
 #define SMOOTHING    8 /* a new round trip counts for one part of so many */
 
 struct node {
-	struct mk_ip ip;
+	struct mk_ip ip; /* first, for mk_ip_compare() */
 	char *name; /* NULL: unknown */
 	size_t peer; /* index */
 	struct sent {
@@ -31,7 +31,8 @@ struct node {
 };
 
 struct peer {
-	char *name, *via; /* @via: NULL: none */
+	char *name; /* first, for mk_compare_texts() */
+	char *via; /* NULL: none */
 	uint32_t bad, good; /* rounds in a row */
 	uint32_t good_wanted; /* so many end the next time down */
 	bool tries;

@@ -98,7 +98,7 @@ struct mk_sfc_replica_row {
 };
 
 struct mk_sfc_port_row {
-	uint32_t ifindex;
+	uint32_t ifindex; /* first, for mk_compare_ids() */
 	struct mk_sfc_port port;
 };
 

@@ -9,7 +9,7 @@
 /* The other nodes that the overlay reaches. */
 struct node_macs {
 	struct node_mac {
-		char *node;
+		char *node; /* first, for mk_compare_texts() */
 		struct mk_mac vtep_mac;
 	} * of; /* by name */
 	size_t count;

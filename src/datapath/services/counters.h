@@ -25,7 +25,7 @@ mk_must_check int mk_counters_open(struct mk_counter_tables *tables, const char 
 void mk_counters_close(struct mk_counter_tables *tables);
 
 struct mk_service_totals {
-	uint32_t service_id; /* mk_frontend.service_id */
+	uint32_t service_id; /* mk_frontend.service_id; first, for mk_compare_ids() */
 	struct mk_service_counter counter;
 	uint64_t drops[MK_DROP_COUNT]; /* first packets, by enum mk_drop_reason */
 };

@@ -20,7 +20,7 @@ mk_must_check int mk_names_write(const char *state_dir, sa_family_t family,
 				 const struct mk_service_sync *sync, struct mk_error *err);
 
 struct mk_service_name {
-	uint32_t service_id;
+	uint32_t service_id; /* first, for mk_compare_ids() */
 	const char *name; /* "namespace/name" */
 };
 struct mk_service_names {

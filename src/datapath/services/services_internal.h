@@ -88,7 +88,7 @@ struct claim {
 /* An id that an earlier agent assigned. Only the first Service that has it in a frontend may take
  * it. */
 struct recovered_id {
-	uint32_t id;
+	uint32_t id; /* first, for mk_compare_ids() */
 	bool taken;
 };
 
