@@ -16,7 +16,7 @@
 /* ---- networks of the host -------------------------------------------------------------------- */
 
 struct reading {
-	struct mk_networks *networks;
+	struct mk_networks *networks, own; /* own: what monokube's routes lead to */
 	const char *vxlan_name;
 	const struct mk_ip *vtep;
 	struct mk_error *err;
@@ -85,17 +85,32 @@ static int see_address(void *ctx, const struct mk_nl_addr *addr)
 	return 0;
 }
 
+/* By the VXLAN device, the gateway is another node's overlay address. */
+static int see_own_route(struct reading *reading, const struct mk_nl_route *route,
+			 const char *device)
+{
+	const struct mk_cidr gateway = host_of(&route->gateway);
+	int ret = mk_networks_add(&reading->own, MK_NET_ROUTED, &route->dst, device, reading->err);
+
+	if (ret < 0 || strcmp(device, reading->vxlan_name) != 0 ||
+	    route->gateway.family == AF_UNSPEC)
+		return ret;
+	return mk_networks_add(&reading->own, MK_NET_ROUTED, &gateway, device, reading->err);
+}
+
 static int see_route(void *ctx, const struct mk_nl_route *route)
 {
 	struct reading *reading = ctx;
-	bool routed = route->gateway.family != AF_UNSPEC;
+	bool routed = route->gateway.family != AF_UNSPEC || route->several;
 	const struct mk_cidr gateway = host_of(&route->gateway);
 	const char *device = device_name(reading, route->ifindex);
 
-	if (route->protocol == MK_RTPROT || is_ours(reading, device))
+	if (route->protocol == MK_RTPROT)
+		return see_own_route(reading, route, device);
+	if (is_ours(reading, device))
 		return 0;
 	if (route->dst.prefix_bits == 0)
-		return routed && !is_of_one_link(&route->gateway)
+		return gateway.ip.family != AF_UNSPEC && !is_of_one_link(&gateway.ip)
 			       ? mk_networks_add(reading->networks, MK_NET_GATEWAY, &gateway,
 						 device, reading->err)
 			       : 0;
@@ -103,6 +118,27 @@ static int see_route(void *ctx, const struct mk_nl_route *route)
 		return 0;
 	return mk_networks_add(reading->networks, routed ? MK_NET_ROUTED : MK_NET_ON_LINK,
 			       &route->dst, device, reading->err);
+}
+
+static bool is_covered(const struct mk_networks *by, const struct mk_network *network)
+{
+	for (size_t i = 0; i < by->count; i++)
+		if (mk_cidr_covers(&by->list[i].cidr, &network->cidr))
+			return true;
+	return false;
+}
+
+/* A routing daemon learns the cluster's routes from other nodes: they are no hosts outside. */
+static void drop_learned(struct reading *reading)
+{
+	struct mk_networks *networks = reading->networks;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < networks->count; i++)
+		if (networks->list[i].kind != MK_NET_ROUTED ||
+		    !is_covered(&reading->own, &networks->list[i]))
+			networks->list[kept++] = networks->list[i];
+	networks->count = kept;
 }
 
 int mk_networks_read(struct mk_nl *nl, sa_family_t family, const char *vxlan_name,
@@ -115,7 +151,11 @@ int mk_networks_read(struct mk_nl *nl, sa_family_t family, const char *vxlan_nam
 
 	*networks = (struct mk_networks){ 0 };
 	ret = mk_nl_each_addr(nl, family, see_address, &reading, err);
-	return ret < 0 ? ret : mk_nl_each_route(nl, family, see_route, &reading, err);
+	if (ret == 0)
+		ret = mk_nl_each_route(nl, family, see_route, &reading, err);
+	drop_learned(&reading);
+	mk_networks_release(&reading.own);
+	return ret;
 }
 
 void mk_networks_release(struct mk_networks *networks)

@@ -91,6 +91,58 @@ START_TEST(test_read)
 }
 END_TEST
 
+/* A routing daemon's routes: each kind of next hop is a gateway, and what it has learned of the
+ * cluster's own routes is not listed. */
+static const struct {
+	const char *name, *dst, *by;
+	int kind; /* -1: not listed */
+} learned[] = {
+	{ "a gateway", "10.9.2.0/24", "via 10.9.0.7", MK_NET_ROUTED },
+	{ "several gateways", "10.9.2.0/24", "nexthop via 10.9.0.7 nexthop via 10.9.0.8",
+	  MK_NET_ROUTED },
+	{ "a gateway of IPv6", "10.9.2.0/24", "via inet6 fe80::7 dev eth0", MK_NET_ROUTED },
+	{ "no gateway", "10.9.2.0/24", "dev eth0", MK_NET_ON_LINK },
+	{ "another node's pods", "10.244.2.0/24", "via 10.9.0.2 metric 32", -1 },
+	{ "an address among them", "10.244.2.254/32", "via 10.9.0.2", -1 },
+	{ "another node's overlay address", "10.18.0.2/32", "via 10.9.0.2", -1 },
+	{ "other addresses of the range", "10.244.3.0/24", "via 10.9.0.2", MK_NET_ROUTED },
+	{ "the other node itself", "10.9.0.2/32", "via 10.9.0.7", MK_NET_ROUTED },
+	{ "another node's pods, on a link", "10.244.2.0/25", "dev eth0", MK_NET_ON_LINK },
+};
+
+static int kind_of(const struct mk_networks *networks, const struct mk_cidr *cidr)
+{
+	for (size_t i = 0; i < networks->count; i++)
+		if (mk_cidr_equal(&networks->list[i].cidr, cidr))
+			return (int)networks->list[i].kind;
+	return -1;
+}
+
+START_TEST(test_learned)
+{
+	struct mk_cidr dst = cidr_of(learned[_i].dst);
+	struct mk_networks networks;
+	char command[512];
+	cleanup_nl struct mk_nl *nl = NULL;
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	snprintf(command, sizeof(command),
+		 "PATH=$PATH:/sbin:/usr/sbin; set -e\n"
+		 "ip link add eth0 type veth peer mkvxlan; ip link set eth0 up\n"
+		 "ip link set mkvxlan up; ip addr add 10.9.0.1/24 dev eth0\n"
+		 "ip route add 10.244.2.0/24 via 10.18.0.2 dev mkvxlan onlink proto 77\n"
+		 "ip route add 10.244.4.0/24 via 10.9.0.2 dev eth0 onlink proto 77\n"
+		 "ip -4 route add %s %s",
+		 learned[_i].dst, learned[_i].by);
+	ck_assert_int_eq(system(command), 0);
+	nl = mk_nl_open(&err);
+	ck_ok(mk_networks_read(nl, AF_INET, "mkvxlan", NULL, &networks, &err));
+	ck_assert_msg(kind_of(&networks, &dst) == learned[_i].kind, "%s: seen %d", learned[_i].name,
+		      kind_of(&networks, &dst));
+	mk_networks_release(&networks);
+}
+END_TEST
+
 START_TEST(test_overlap)
 {
 	const struct mk_own_range range = { "vtepCidr", cidr_of(pairs[_i].range) };
@@ -310,6 +362,7 @@ UNIT_SUITE("networks")
 
 	tcase_add_loop_test(tc, test_overlap, 0, MK_ARRAY_SIZE(pairs));
 	tcase_add_loop_test(tc, test_read, 0, 2);
+	tcase_add_loop_test(tc, test_learned, 0, MK_ARRAY_SIZE(learned));
 	tcase_add_test(tc, test_judge);
 	tcase_add_test(tc, test_left_over);
 	tcase_add_loop_test(tc, test_rights, 0, MK_ARRAY_SIZE(rights));

@@ -69,6 +69,14 @@ static const struct row rows[] = {
 	  "ip link add mkhost0 type veth peer name mkhost1; ip link set mkhost0 up\n"
 	  "ip link set mkhost1 up; ip route add 10.96.0.1 dev mkhost0 proto 77",
 	  "", "eth0 192.168.99.11" },
+	{ "a pod's device to which a DHCP client gave an address",
+	  "ip link add mkabcdefghijk type veth peer name far1; ip link set mkabcdefghijk up\n"
+	  "ip link set far1 up; ip addr add 169.254.6.5/16 dev mkabcdefghijk",
+	  "", "eth0 192.168.99.11, asks" },
+	{ "the same of a function pod's port",
+	  "ip link add in0 address 06:4d:01:00:00:01 type veth peer name far1\n"
+	  "ip link set in0 up; ip link set far1 up; ip addr add 169.254.6.5/16 dev in0",
+	  "", "eth0 192.168.99.11, asks" },
 	{ "named", STORAGE, "eth0", "eth0 192.168.99.11, asks" },
 	{ "a network and rules of IPv6", STORAGE6 "ip -6 rule add from 2001:db8::1 lookup 100", "",
 	  "eth0 192.168.99.11" },
@@ -186,7 +194,8 @@ START_TEST(test_ways)
 	struct mk_config config = { .cluster = ranges_of("10.244.0.0/16"),
 				    .vteps = ranges_of("10.18.0.0/16"),
 				    .underlay_family = AF_INET,
-				    .vxlan_iface_name = "mkvxlan" };
+				    .vxlan_iface_name = "mkvxlan",
+				    .veth_prefix = "mk" };
 
 	new_host();
 	in_shell("ip addr add 192.168.99.11/24 dev eth0; ip route add default via 192.168.99.1");
@@ -199,7 +208,8 @@ START_TEST(test_ways_of_ipv6)
 	struct mk_config config = { .cluster = ranges_of("fd00:10:244::/48"),
 				    .vteps = ranges_of("fd4d:4b00:12::/64"),
 				    .underlay_family = AF_INET6,
-				    .vxlan_iface_name = "mkvxlan" };
+				    .vxlan_iface_name = "mkvxlan",
+				    .veth_prefix = "mk" };
 
 	new_host();
 	in_shell("ip addr add 2001:db8:99::11/64 dev eth0 nodad\n"

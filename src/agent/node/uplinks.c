@@ -8,6 +8,8 @@
 
 #include "agent/node/node_internal.h"
 #include "base/cleanup.h"
+#include "datapath/pods/port.h"
+#include "pod/endpoint/endpoint.h"
 
 struct search {
 	const struct host_input *host;
@@ -119,6 +121,12 @@ static int find_underlay(struct search *search)
 	return 0;
 }
 
+/* A DHCP client of the host may give a pod's device an address and routes. */
+static bool is_of_pod(const struct mk_config *config, const struct mk_link *link)
+{
+	return mk_cni_is_pod_device(config->veth_prefix, link) || mk_port_of(link, NULL, NULL);
+}
+
 /* Accept Ethernet, or IP without a header before it: the programs parse nothing else. */
 static bool can_be_uplink(const struct mk_config *config, const struct mk_link *link)
 {
@@ -128,7 +136,8 @@ static bool can_be_uplink(const struct mk_config *config, const struct mk_link *
 	    strcmp(link->name, config->sfc_iface_name) == 0 ||
 	    strcmp(link->name, config->peer_iface_name) == 0 ||
 	    strcmp(link->name, MK_WG_NAME) == 0 || strcmp(link->name, MK_WG_PEER_NAME) == 0 ||
-	    strcmp(link->name, MK_HOST_VETH) == 0 || strcmp(link->name, MK_HOST_PEER) == 0)
+	    strcmp(link->name, MK_HOST_VETH) == 0 || strcmp(link->name, MK_HOST_PEER) == 0 ||
+	    is_of_pod(config, link))
 		return false;
 	return is_tunnel(link) ||
 	       (link->type == ARPHRD_ETHER && memcmp(&link->mac, &none, sizeof(none)) != 0);

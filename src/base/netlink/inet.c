@@ -175,6 +175,19 @@ static uint32_t metric_of(const struct rtmsg *header, const struct nlattr *attr)
 	return header->rtm_family == AF_INET6 && metric == IP6_RT_PRIO_USER ? 0 : metric;
 }
 
+/* An IPv4 route may have a gateway of IPv6 (RFC 8950). */
+static bool nl_via(const struct nlattr *attr, struct mk_ip *ip)
+{
+	const struct rtvia *via = attr ? nla_data(attr) : NULL;
+
+	if (!attr || nla_len(attr) < (int)(sizeof(*via) + sizeof(ip->v6)) ||
+	    via->rtvia_family != AF_INET6)
+		return false;
+	ip->family = AF_INET6;
+	memcpy(&ip->v6, via->rtvia_addr, sizeof(ip->v6));
+	return true;
+}
+
 static struct mk_nl_route parse_route(const struct rtmsg *header, struct nlattr **attrs)
 {
 	struct nlattr *metrics[NL_ATTRS];
@@ -184,6 +197,7 @@ static struct mk_nl_route parse_route(const struct rtmsg *header, struct nlattr 
 		.protocol = header->rtm_protocol,
 		.onlink = (header->rtm_flags & RTNH_F_ONLINK) != 0,
 		.encapsulated = attrs[RTA_ENCAP_TYPE] != NULL,
+		.several = attrs[RTA_MULTIPATH] != NULL,
 		.ifindex = (int)nl_u32(attrs[RTA_OIF]),
 		.metric = metric_of(header, attrs[RTA_PRIORITY]),
 		.dst.prefix_bits = header->rtm_dst_len,
@@ -191,7 +205,8 @@ static struct mk_nl_route parse_route(const struct rtmsg *header, struct nlattr 
 
 	nl_ip(attrs[RTA_DST], &route.dst.ip);
 	route.dst.ip.family = header->rtm_family;
-	nl_ip(attrs[RTA_GATEWAY], &route.gateway);
+	if (!nl_ip(attrs[RTA_GATEWAY], &route.gateway))
+		nl_via(attrs[RTA_VIA], &route.gateway);
 	nl_ip(attrs[RTA_PREFSRC], &route.source);
 	nl_nested(attrs[RTA_METRICS], metrics);
 	route.mtu_bytes = nl_u32(metrics[RTAX_MTU]);
@@ -254,7 +269,6 @@ static int walk_hops(const struct route_walk *walk, struct mk_nl_route *route, s
 	struct rtnexthop *hop = nla_data(hops);
 	int left = nla_len(hops), ret = 0;
 
-	route->several = true;
 	while (ret == 0 && RTNH_OK(hop, left)) {
 		route->ifindex = hop->rtnh_ifindex;
 		ret = walk->visit(walk->ctx, route);

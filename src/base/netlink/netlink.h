@@ -165,7 +165,7 @@ mk_must_check int mk_nl_each_addr(struct mk_nl *nl, sa_family_t family,
 struct mk_nl_route {
 	struct mk_cidr dst; /* prefix 0: the default route */
 	int ifindex;
-	struct mk_ip gateway; /* AF_UNSPEC: none (scope link) */
+	struct mk_ip gateway; /* AF_UNSPEC: none (scope link), or several */
 	struct mk_ip source; /* preferred source; AF_UNSPEC: the kernel's choice */
 	bool onlink;
 	uint32_t metric; /* 0: the family's default, which is also read as 0 */
