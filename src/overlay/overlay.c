@@ -180,7 +180,7 @@ int mk_overlay_set_ranges(struct mk_overlay *overlay, sa_family_t family,
 		return mk_error_errno(err, ENOMEM, "cannot keep the ranges of the datapath");
 	for (size_t i = 0; i < count; i++) {
 		copy[i] = ranges[i];
-		if (!overlay_route(overlay, &copy[i], 0, true)) {
+		if (!overlay_route(overlay, &copy[i], overlay_metric(&copy[i]), true)) {
 			free(copy);
 			return mk_error_errno(err, ENOMEM,
 					      "cannot keep the ranges of the datapath");
@@ -191,7 +191,7 @@ int mk_overlay_set_ranges(struct mk_overlay *overlay, sa_family_t family,
 	of->range_count = count;
 	clear_ranges(overlay, family);
 	for (size_t i = 0; i < count; i++)
-		overlay_route(overlay, &copy[i], 0, false)->range = true;
+		overlay_route(overlay, &copy[i], overlay_metric(&copy[i]), false)->range = true;
 	overlay->ranges_changed = true;
 	return 0;
 }
@@ -285,7 +285,7 @@ static struct mk_cidr host_of(const struct mk_ip *ip)
 int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip, struct mk_error *err)
 {
 	const struct mk_cidr dst = host_of(vip);
-	struct overlay_route *route = overlay_route(overlay, &dst, 0, true);
+	struct overlay_route *route = overlay_route(overlay, &dst, overlay_metric(&dst), true);
 
 	if (!route)
 		return mk_error_errno(err, ENOMEM, "cannot keep the Services' addresses");
@@ -297,7 +297,7 @@ int mk_overlay_vip_get(struct mk_overlay *overlay, const struct mk_ip *vip, stru
 void mk_overlay_vip_put(struct mk_overlay *overlay, const struct mk_ip *vip)
 {
 	const struct mk_cidr dst = host_of(vip);
-	struct overlay_route *route = overlay_route(overlay, &dst, 0, false);
+	struct overlay_route *route = overlay_route(overlay, &dst, overlay_metric(&dst), false);
 
 	if (route && route->vip_users > 0 && --route->vip_users == 0)
 		queue_route(overlay, route);
@@ -318,6 +318,7 @@ static struct mk_nl_route into_datapath(const struct mk_overlay *overlay, const 
 		.ifindex = overlay->devices.host_ifindex,
 		.source = family_of_route(overlay, dst)->own.vtep,
 		.protocol = MK_RTPROT,
+		.metric = overlay_metric(dst),
 	};
 }
 
@@ -331,6 +332,7 @@ static struct mk_nl_route by_link(const struct mk_overlay *overlay,
 		.source = family_of_route(overlay, dst)->own.vtep,
 		.onlink = true,
 		.protocol = MK_RTPROT,
+		.metric = overlay_metric(dst),
 	};
 }
 
@@ -362,7 +364,7 @@ static int want_node_route(struct mk_overlay *overlay, const struct mk_nl_route 
 static int forget_vtep_route(struct mk_overlay *overlay, const struct mk_cidr *vtep,
 			     struct mk_error *err)
 {
-	struct overlay_route *route = overlay_route(overlay, vtep, 0, false);
+	struct overlay_route *route = overlay_route(overlay, vtep, overlay_metric(vtep), false);
 	int ret;
 
 	if (!route || !route->is_installed)
@@ -465,7 +467,7 @@ static int put_route(struct mk_overlay *overlay, struct overlay_route *route, un
 		made(route);
 		return 0;
 	}
-	ret = mk_nl_route_put(overlay->nl, &route->wanted, err);
+	ret = overlay_put_route(overlay, &route->wanted, err);
 	if (ret < 0)
 		return ret;
 	say_repaired(overlay, route);

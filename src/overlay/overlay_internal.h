@@ -83,7 +83,7 @@ bool overlay_encrypts(const struct overlay_way *way);
 /* Does the node get packets in the clear, or with WireGuardOnly none, although encryption is on? */
 bool overlay_is_clear(const struct overlay_way *way);
 
-/* Most routes have metric 0. */
+/* @metric: mostly overlay_metric(). */
 struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
 				    uint32_t metric, bool create);
 
@@ -112,5 +112,11 @@ mk_must_check int overlay_put_neighbours(struct mk_overlay *overlay, unsigned in
 mk_must_check int overlay_use_links(struct mk_overlay *overlay, struct mk_error *err);
 mk_must_check int overlay_prune_neighbours(struct mk_overlay *overlay, unsigned int *changes,
 					   struct mk_error *err);
+
+/* routes.c: the metric of monokube's routes to @dst. */
+uint32_t overlay_metric(const struct mk_cidr *dst);
+/* Add or replace, whatever other routes there are to the gateway. */
+mk_must_check int overlay_put_route(const struct mk_overlay *overlay,
+				    const struct mk_nl_route *route, struct mk_error *err);
 
 #endif

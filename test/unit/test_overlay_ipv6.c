@@ -5,6 +5,7 @@
 #include <netinet/ip6.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -123,6 +124,59 @@ START_TEST(test_routes_of_ipv6_are_repaired)
 	mk_overlay_refresh(overlay);
 	sync_peers(both, true);
 	ck_assert_uint_eq(changes, 0);
+}
+END_TEST
+
+static void ck_shell(const char *command)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "set -e; PATH=$PATH:/sbin:/usr/sbin; %s", command);
+	ck_assert_msg(system(text) == 0, "failed: %s", command);
+}
+
+/* A routing daemon has learned the cluster's routes from other nodes, or had them first. */
+static void learn_routes(void)
+{
+	ck_shell("for dst in fd4d:4b00:12::2 fd00:10:244:2::/64 fd00:10:244:1::/64; do "
+		 "ip -6 route add $dst via 2001:db8::7 dev up0 metric 32 proto bird; done");
+}
+
+START_TEST(test_routing_daemon)
+{
+	const char *const one[2] = { "fd00:10:244:2::/64", NULL };
+	const struct mk_ip pod = ip_of("fd00:10:244:2::5"), here = ip_of("fd00:10:244:1::5");
+	struct mk_nl_route route;
+
+	if (_i)
+		learn_routes();
+	sync_peers(one, true);
+	if (!_i)
+		learn_routes();
+	ck_assert_uint_eq(look(NULL, NULL).routes, 2);
+	ck_ok(mk_nl_route_to(nl, &pod, &route, &err));
+	ck_assert_int_eq(route.ifindex, node_devices.overlay_ifindex);
+	ck_ok(mk_nl_route_to(nl, &here, &route, &err));
+	ck_assert_int_eq(route.ifindex, node_devices.host_ifindex);
+	mk_overlay_refresh(overlay);
+	sync_peers(one, true);
+	ck_assert_uint_eq(changes, 0);
+}
+END_TEST
+
+/* An earlier version's routes have the kernel's metric. */
+START_TEST(test_metric_changes)
+{
+	const char *const one[2] = { "fd00:10:244:2::/64", NULL };
+
+	sync_peers(one, true);
+	ck_shell("ip -6 route del fd00:10:244:1::/64; ip -6 route add fd00:10:244:1::/64 "
+		 "dev mkhost0 src fd4d:4b00:12::1 proto 77");
+	mk_overlay_refresh(overlay);
+	sync_peers(one, true);
+	ck_assert_uint_eq(look(NULL, NULL).routes, 2);
+	ck_shell("[ -n \"$(ip -6 route show fd00:10:244:1::/64 metric 1)\" ]");
+	ck_assert_uint_eq(changes, 2);
 }
 END_TEST
 
@@ -272,6 +326,8 @@ UNIT_SUITE("overlay_ipv6")
 	add_tests_of_ipv6(v6_v4);
 	add_tests_of_ipv6(v6_v6);
 	tcase_add_test(v6_v6, test_direct_of_ipv6);
+	tcase_add_loop_test(v6_v6, test_routing_daemon, 0, 2);
+	tcase_add_test(v6_v6, test_metric_changes);
 	tcase_add_test(v6_v6, test_source_of_the_host);
 	tcase_add_test(v6_v6, test_outer_packet);
 	tcase_add_test(v6_v4, test_other_underlay);

@@ -65,7 +65,7 @@ static int see_direct_route(void *ctx, const struct mk_nl_route *route)
 	const struct tried *tried = ctx;
 	const struct mk_overlay_peer *peer = peer_with(tried->plan, &route->dst.ip);
 
-	if (!peer || route->protocol != MK_RTPROT || route->metric ||
+	if (!peer || route->protocol != MK_RTPROT || route->metric == MK_PROBE_METRIC ||
 	    !mk_cidr_equal(&peer->pod_cidr, &route->dst) || route->ifindex != peer->link_ifindex ||
 	    !mk_ip_equal(&route->gateway, &peer->link_ip))
 		return 0;

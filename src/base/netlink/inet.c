@@ -2,7 +2,6 @@
 #include "base/netlink/netlink.h"
 
 #include <linux/if_addr.h>
-#include <linux/ipv6_route.h>
 #include <linux/rtnetlink.h>
 
 #include "base/netlink/request.h"
@@ -167,14 +166,6 @@ int mk_nl_route_delete(struct mk_nl *nl, const struct mk_nl_route *route, struct
 
 /* ---- routes: reading ------------------------------------------------------------------------- */
 
-/* The kernel gives routes of IPv6 a metric if a request has none (net/ipv6/route.c). */
-static uint32_t metric_of(const struct rtmsg *header, const struct nlattr *attr)
-{
-	uint32_t metric = nl_u32(attr);
-
-	return header->rtm_family == AF_INET6 && metric == IP6_RT_PRIO_USER ? 0 : metric;
-}
-
 /* An IPv4 route may have a gateway of IPv6 (RFC 8950). */
 static bool nl_via(const struct nlattr *attr, struct mk_ip *ip)
 {
@@ -199,7 +190,7 @@ static struct mk_nl_route parse_route(const struct rtmsg *header, struct nlattr 
 		.encapsulated = attrs[RTA_ENCAP_TYPE] != NULL,
 		.several = attrs[RTA_MULTIPATH] != NULL,
 		.ifindex = (int)nl_u32(attrs[RTA_OIF]),
-		.metric = metric_of(header, attrs[RTA_PRIORITY]),
+		.metric = nl_u32(attrs[RTA_PRIORITY]),
 		.dst.prefix_bits = header->rtm_dst_len,
 	};
 

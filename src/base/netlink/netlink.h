@@ -168,7 +168,7 @@ struct mk_nl_route {
 	struct mk_ip gateway; /* AF_UNSPEC: none (scope link), or several */
 	struct mk_ip source; /* preferred source; AF_UNSPEC: the kernel's choice */
 	bool onlink;
-	uint32_t metric; /* 0: the family's default, which is also read as 0 */
+	uint32_t metric; /* 0: the kernel's default, which is read as 1024 for IPv6 */
 	uint8_t protocol; /* RTPROT_*: MK_RTPROT marks ours */
 	uint32_t mtu_bytes; /* 0: the device's */
 	uint32_t table; /* RT_TABLE_* or another number; 0: main */
@@ -177,7 +177,7 @@ struct mk_nl_route {
 	bool several, encapsulated; /* one of several next hops; has a tunnel's header */
 };
 #define MK_RTPROT	77 /* a name for /etc/iproute2/rt_protos: monokube */
-#define MK_PROBE_METRIC 65535 /* of routes that only probes of the link use (setting routing) */
+#define MK_PROBE_METRIC 2 /* of routes that only probes of the link use (setting routing) */
 /* Add or replace. */
 mk_must_check int mk_nl_route_put(struct mk_nl *nl, const struct mk_nl_route *route,
 				  struct mk_error *err);
