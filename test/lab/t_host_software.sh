@@ -13,6 +13,8 @@ set -euo pipefail
 . "$HERE/lib/load.sh"
 # shellcheck source=test/lab/lib/packages.sh
 . "$HERE/lib/packages.sh"
+# shellcheck source=test/lab/lib/software.sh
+. "$HERE/lib/software.sh"
 packages_in host-software
 export MK_LAB_ROUTING=Auto
 HOST_PORT=9000 # of a program of each node, which the firewalls do not know
@@ -32,27 +34,6 @@ line() { mk check | sed -nE "/^[A-Za-z]+ +$1 /,/^[A-Za-z]/p" | sed '$d'; }
 
 # Newer than Debian 12's systemd, which repeats a request for ever on Linux 6.18.
 packages_are_there() { unpack_packages systemd "network-manager ufw firewalld docker.io dbus"; }
-software_up()
-{
-	on node1 unshare --mount --propagation private "$HERE/lib/with-packages" "$TREE" "$TMP/software" >"$TMP/software.log" 2>&1 &
-	wait_for 10 test -s "$TMP/software/pid"
-}
-# software COMMAND...: as root of node1, where the packages are
-software() { nsenter --target "$(<"$TMP/software/pid")" --net --mount -- "$@"; }
-# daemon NAME COMMAND...: until `end NAME`; its output is $TMP/NAME.log
-daemon()
-{
-	: >"$TMP/$1.log"
-	software sh -c 'echo $$ >"$0" && exec "$@"' "$TMP/$1.pid" "${@:2}" >"$TMP/$1.log" 2>&1 </dev/null &
-	wait_for 10 test -s "$TMP/$1.pid"
-}
-end()
-{
-	kill "$(<"$TMP/$1.pid")"
-	wait_for 20 has_ended "$(<"$TMP/$1.pid")"
-	rm "$TMP/$1.pid"
-}
-has_ended() { [[ ! -d /proc/$1 ]]; }
 bus_up()
 {
 	cat >"$TMP/bus.conf" <<-END
@@ -256,7 +237,7 @@ host_software_up()
 
 check "Debian's packages" packages_are_there
 host_software_up
-software_up
+software_up node1
 bus_up
 check "ufw, enabled: pods notice nothing, and its rules let them to the host" ufw_guards
 check "firewalld with its public zone: the same" firewalld_guards

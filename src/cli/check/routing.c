@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `monokube check`: do pods reach the networks that this host has routes to? Do packets reach other
  * nodes without VXLAN, if they shall? */
+#include <arpa/inet.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
@@ -9,12 +10,18 @@
 #include "base/cleanup.h"
 #include "cli/check/check.h"
 #include "cli/inspect/view.h"
+#include "datapath/pods/port.h"
+#include "pod/endpoint/endpoint.h"
 
-#define NAMES_BYTES 160
+#define NAMES_BYTES    160
+#define LINK_LOCAL_NET 0xa9fe
 
 struct looking {
+	const struct mk_checking *checking;
+	struct mk_nl *nl;
 	const struct mk_datapath_links *links;
 	char others[NAMES_BYTES]; /* devices that carry no programs */
+	char own[NAMES_BYTES]; /* devices of pods and of monokube with a DHCP client's address */
 	int seen[16]; /* their ifindexes */
 	size_t count;
 	unsigned int encapsulated;
@@ -41,21 +48,67 @@ static bool is_news(struct looking *looking, int ifindex)
 	return true;
 }
 
+/* Is the device a pod's, or did the agent make it? */
+static bool is_own(const struct looking *looking, const struct mk_link *link)
+{
+	const struct mk_record *record = &looking->checking->record;
+	const char *const names[] = { MK_HOST_VETH, MK_HOST_PEER, record->vxlan_name,
+				      record->sfc_name, record->peer_name };
+
+	for (size_t i = 0; i < MK_ARRAY_SIZE(names); i++)
+		if (strcmp(link->name, names[i]) == 0)
+			return true;
+	return mk_cni_is_pod_device(record->veth_prefix, link) || mk_port_of(link, NULL, NULL);
+}
+
+static void add_name(char names[NAMES_BYTES], const char *name)
+{
+	size_t used = strlen(names);
+
+	snprintf(names + used, NAMES_BYTES - used, "%s%s", used ? ", " : "", name);
+}
+
 static int see_way(void *ctx, const struct mk_nl_route *way)
 {
 	struct looking *looking = ctx;
-	size_t used = strlen(looking->others);
-	char name[IF_NAMESIZE];
+	struct mk_link link;
 
 	if (way->type != RTN_UNICAST || way->protocol == MK_RTPROT)
 		return 0;
 	looking->encapsulated += way->encapsulated;
-	if (carries_programs(looking->links, way->ifindex) ||
-	    !if_indextoname((unsigned int)way->ifindex, name) || !is_news(looking, way->ifindex))
+	if (carries_programs(looking->links, way->ifindex) || !is_news(looking, way->ifindex) ||
+	    mk_nl_link_get_index(looking->nl, way->ifindex, &link, NULL) < 0)
 		return 0;
-	snprintf(looking->others + used, sizeof(looking->others) - used, "%s%s", used ? ", " : "",
-		 name);
+	if (!is_own(looking, &link))
+		add_name(looking->others, link.name);
 	return 0;
+}
+
+/* Without a server, a DHCP client gives each device that it manages such an address. */
+static int see_address(void *ctx, const struct mk_nl_addr *addr)
+{
+	struct looking *looking = ctx;
+	struct mk_link link;
+
+	if (ntohl(addr->cidr.ip.v4.s_addr) >> 16 == LINK_LOCAL_NET &&
+	    mk_nl_link_get_index(looking->nl, addr->ifindex, &link, NULL) == 0 &&
+	    is_own(looking, &link))
+		add_name(looking->own, link.name);
+	return 0;
+}
+
+/* Once, on a node with both families. */
+static void check_configured(struct mk_checking *checking, struct looking *looking)
+{
+	if (checking->view->family != AF_INET && check_view(checking, AF_INET))
+		return;
+	if (mk_nl_each_addr(looking->nl, AF_INET, see_address, looking, NULL) < 0 || !*looking->own)
+		return;
+	check_note(
+		checking, "routing",
+		"exclude devices mk* there, such as by `denyinterfaces mk*` in /etc/dhcpcd.conf, and restart it",
+		"a DHCP client of this host configures devices of pods or of monokube: addresses of 169.254.0.0/16 on %s; the host may send packets to such addresses, or by default, to them",
+		looking->own);
 }
 
 static void name_uplinks(const struct mk_datapath_links *links, char *names, size_t size)
@@ -75,10 +128,13 @@ static void name_uplinks(const struct mk_datapath_links *links, char *names, siz
 
 void check_routing(struct mk_checking *checking)
 {
-	struct looking looking = { .links = &checking->view->links };
+	struct looking looking = { .checking = checking,
+				   .nl = checking->view->nl,
+				   .links = &checking->view->links };
 	char names[NAMES_BYTES];
 	struct mk_error err = { 0 };
 
+	check_configured(checking, &looking);
 	name_uplinks(looking.links, names, sizeof(names));
 	if (mk_nl_each_way(checking->view->nl, checking->view->family, see_way, &looking, &err) < 0)
 		check_found(checking, "routing", "run as root", "%s", mk_error_text(&err));
