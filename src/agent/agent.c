@@ -517,6 +517,7 @@ int mk_agent_main(int argc, char **argv)
 {
 	struct mk_agent *agent = calloc(1, sizeof(*agent));
 	struct mk_error err = { 0 };
+	bool failed;
 	int ret;
 
 	if (!agent) {
@@ -536,8 +537,9 @@ int mk_agent_main(int argc, char **argv)
 		mk_sysctl_root(agent->core.config.proc_sys_dir);
 		ret = run(agent, &err);
 	}
+	failed = ret < 0 || agent->process.must_restart;
 	if (ret < 0)
 		mk_log_error("the agent does not start: %s", mk_error_text(&err));
 	free(agent);
-	return ret < 0 ? 1 : 0;
+	return failed ? 1 : 0;
 }

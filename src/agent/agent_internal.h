@@ -32,7 +32,7 @@
 #include "agent/report/metrics.h"
 #include "pod/endpoint/endpoint.h"
 
-#define AGENT_CHECKS_MAX 32
+#define AGENT_CHECKS_MAX 33
 
 /* A check that waits for a lock or fails. */
 struct agent_check {
@@ -71,6 +71,7 @@ struct agent_process {
 	struct mk_source_text source_text;
 	uv_signal_t signals[2];
 	int lock_fd;
+	bool must_restart; /* the process ends as if it had failed */
 	struct agent_scrape scrape;
 	struct mk_leader
 		*leader; /* what this process may do for all nodes; NULL: no cluster_name, or no

@@ -3,13 +3,17 @@
  * (rtnl_events.c) report most changes at once; these checks need none. A check takes at most some
  * hundred microseconds if nothing is wrong. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/state_file.h"
 #include "datapath/monitor/monitor.h"
+#include "host/agent_state.h"
 
 #define TICK_MS	       500
 #define SOON_MS	       10 /* a tick may come that much too early */
@@ -103,6 +107,28 @@ static int check_files(struct mk_agent *agent, struct mk_error *err)
 	return 0;
 }
 
+/* Without its lock nothing shows that this agent lives, and a second one may start. The record of
+ * settings and other files are gone as well, mostly: an agent writes them when it starts. */
+static int check_state_dir(struct mk_agent *agent, struct mk_error *err)
+{
+	const char *state_dir = agent->core.config.state_dir;
+	struct stat held, there;
+	char path[PATH_MAX];
+	int ret = mk_state_path(state_dir, MK_AGENT_LOCK, path, err);
+
+	if (ret < 0 || fstat(agent->process.lock_fd, &held) < 0)
+		return ret;
+	ret = stat(path, &there) < 0 ? -errno : 0;
+	if (ret != -ENOENT && (ret < 0 || there.st_ino == held.st_ino))
+		return 0;
+	mk_log_error(
+		"'%s' was removed by another process: this agent ends, because the next one writes the files of '%s' again",
+		path, state_dir);
+	agent->process.must_restart = true;
+	uv_stop(&agent->core.loop);
+	return 0;
+}
+
 static int check_pods(struct mk_agent *agent, struct mk_error *err)
 {
 	int ret = agent_pods_reconcile_entries(&agent->pods, &agent->core.config, err);
@@ -183,6 +209,7 @@ static const struct check {
 	{ "map 'sessions'", check_sessions, ROUND, 2, LISTS, NO_REPAIR, 0 },
 	{ "kernel settings", check_sysctls, ROUND, 3, NOTHING, MK_REPAIR_SYSCTL, 0 },
 	{ "the CNI files", check_files, ROUND, 4, NOTHING, NO_REPAIR, 0 },
+	{ "the state directory", check_state_dir, ROUND, 4, NOTHING, NO_REPAIR, 0 },
 	{ "pods' devices", check_devices, ROUND, 5, ATTACHED, NO_REPAIR, 0 },
 	{ "pods' entries", check_pods, ROUND, 5, ATTACHED, MK_REPAIR_POD, 0 },
 	{ "map 'host_ports'", check_host_ports, ROUND, 5, ATTACHED, MK_REPAIR_TABLE, 0 },

@@ -234,6 +234,22 @@ uplink_is_replaced()
 	uplink_up eth0
 }
 
+# The agent ends, and its restart writes the files again.
+state_dir_is_emptied()
+{
+	local start
+	start=$(log_size)
+	on node1 sh -c 'rm -r /var/lib/monokube/*'
+	wait_for 10 logged "$start" "'/var/lib/monokube/agent.lock' was removed by another process"
+	all_works
+	wait_for 10 lab agent start node1
+	all_works
+	expect_match "check" 'ok +agent +runs' "$(on node1 "$MK_BIN" check || true)"
+	on node1 sh -c 'cd /var/lib/monokube && ls agent.lock made node.json policy.key settings'
+	lab pod node1 later
+	lab rm later
+}
+
 # The kernel announces it.
 uplink_gets_another_mac()
 {
@@ -321,4 +337,5 @@ check "the uplink is replaced" is_repaired "VXLAN device (is replaced|created)" 
 check "the uplink gets another MAC address" uplink_gets_another_mac
 check "map sessions is emptied: said" is_repaired "the map of sessions was emptied by another process: .*map=sessions" empty sessions
 check "the maps of sessions and affinity are emptied" sessions_are_emptied
+check "the state directory is emptied" state_dir_is_emptied
 finish
