@@ -506,7 +506,7 @@ static void join_parts(struct mk_agent *agent)
 		.core = core, .node = &agent->node, .hooks = &agent->hooks, .pods = &agent->pods
 	};
 	agent->process.lock_fd = -1;
-	agent->pods.devices_unsure = true;
+	agent->pods.devices_unsure = agent->pods.some_down = true;
 	agent->pods.host_ports = SIZE_MAX;
 
 	agent_latency_init(&agent->latency);

@@ -32,7 +32,7 @@
 #include "agent/report/metrics.h"
 #include "pod/endpoint/endpoint.h"
 
-#define AGENT_CHECKS_MAX 33
+#define AGENT_CHECKS_MAX 34
 
 /* A check that waits for a lock or fails. */
 struct agent_check {

@@ -66,6 +66,7 @@ ROW(probe_links, mk_own_node_probe_links(&agent->node))
 ROW(log_denied, mk_node_policies_log_denied(&agent->policies, err))
 ROW(check_sysctls, mk_own_node_check_sysctls(&agent->node, err))
 ROW(check_devices, agent_pods_reconcile_devices(&agent->pods, &agent->core.config, err))
+ROW(check_down, agent_pods_reconcile_down(&agent->pods, agent->core.nl, &agent->core.config, err))
 ROW(check_host_ports, agent_pods_reconcile_host_ports(&agent->pods, &agent->core.config, err))
 FAMILY_ROW(check_chain, mk_family_is_attached, mk_datapath_repair_chain(family->datapath, err))
 FAMILY_ROW(check_pins, mk_family_is_attached, mk_datapath_repair_pins(family->datapath, err))
@@ -211,6 +212,7 @@ static const struct check {
 	{ "the CNI files", check_files, ROUND, 4, NOTHING, NO_REPAIR, 0 },
 	{ "the state directory", check_state_dir, ROUND, 4, NOTHING, NO_REPAIR, 0 },
 	{ "pods' devices", check_devices, ROUND, 5, ATTACHED, NO_REPAIR, 0 },
+	{ "pods' devices", check_down, ROUND, 5, ATTACHED, MK_REPAIR_DEVICE, 0 },
 	{ "pods' entries", check_pods, ROUND, 5, ATTACHED, MK_REPAIR_POD, 0 },
 	{ "map 'host_ports'", check_host_ports, ROUND, 5, ATTACHED, MK_REPAIR_TABLE, 0 },
 	{ "the chain of programs", check_chain, ROUND, 6, ATTACHED, MK_REPAIR_CHAIN, 0 },

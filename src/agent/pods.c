@@ -88,6 +88,55 @@ int agent_pods_reconcile_devices(struct agent_pods *pods, const struct mk_config
 	return 0;
 }
 
+/* The message about a new device says that all flags have changed. */
+void agent_pods_device_changed(struct agent_pods *pods, const struct nlmsghdr *message)
+{
+	const struct ifinfomsg *link = NLMSG_DATA(message);
+
+	if (link->ifi_change & IFF_UP && link->ifi_change != UINT_MAX &&
+	    !(link->ifi_flags & IFF_UP))
+		pods->some_down = true;
+}
+
+struct down {
+	struct mk_nl *nl;
+	const char *veth_prefix;
+	int count;
+	struct mk_error *err;
+};
+
+/* ADD names a pod's device when it sets it up first. */
+static int see_down(void *ctx, const struct mk_link *link)
+{
+	const struct mk_link_change up = { .set_flags = IFF_UP };
+	struct down *down = ctx;
+	int ret;
+
+	if (link->flags & IFF_UP || !*link->alias || !mk_cni_is_pod_device(down->veth_prefix, link))
+		return 0;
+	ret = mk_nl_link_change(down->nl, link->ifindex, &up, down->err);
+	if (ret < 0) /* -ENODEV: its pod has just been deleted */
+		return ret == -ENODEV ? 0 : ret;
+	down->count++;
+	mk_log_warn(
+		"a pod's device was set down by another process, and is up again device=%s pod=%s",
+		link->name, link->alias);
+	return 0;
+}
+
+int agent_pods_reconcile_down(struct agent_pods *pods, struct mk_nl *nl,
+			      const struct mk_config *config, struct mk_error *err)
+{
+	struct down down = { .nl = nl, .veth_prefix = config->veth_prefix, .err = err };
+	int ret;
+
+	if (!pods->some_down)
+		return 0;
+	ret = mk_nl_each_link(nl, see_down, &down, err);
+	pods->some_down = ret < 0;
+	return ret < 0 ? ret : down.count;
+}
+
 /* ---- entries --------------------------------------------------------------------------------- */
 
 /* Host ports need the entry of their pod, so look at them again after entries are restored. */

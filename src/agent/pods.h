@@ -22,6 +22,7 @@ struct agent_pods {
 	size_t gone_count;
 	struct mk_ip *lost; /* addresses of pods without a device, as last logged */
 	size_t lost_count;
+	bool some_down; /* a device was set down since the last look, maybe a pod's */
 	int pause; /* looks at entries to be left out */
 	size_t host_ports; /* entries at the last look; SIZE_MAX: not known */
 	bool index_repaired; /* of addresses */
@@ -35,6 +36,10 @@ void agent_pods_device_gone(struct agent_pods *pods, const struct nlmsghdr *mess
 mk_must_check int agent_pods_reconcile_devices(struct agent_pods *pods,
 					       const struct mk_config *config,
 					       struct mk_error *err);
+/* Note a device that was set down (RTM_NEWLINK). Set pods' devices up again; returns how many. */
+void agent_pods_device_changed(struct agent_pods *pods, const struct nlmsghdr *message);
+mk_must_check int agent_pods_reconcile_down(struct agent_pods *pods, struct mk_nl *nl,
+					    const struct mk_config *config, struct mk_error *err);
 /* Restore entries of map pods; of map host_ports. Returns how many. */
 mk_must_check int agent_pods_reconcile_entries(struct agent_pods *pods,
 					       const struct mk_config *config,

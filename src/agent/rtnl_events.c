@@ -156,6 +156,7 @@ static void see_message(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
 		agent_pods_device_gone(rtnl->pods, message);
 		/* fall through */
 	case RTM_NEWLINK:
+		agent_pods_device_changed(rtnl->pods, message);
 		see_port(rtnl, message);
 		if (is_ours(rtnl, link->ifi_index))
 			look_again(rtnl, true);

@@ -257,6 +257,17 @@ uplink_gets_another_mac()
 	all_works
 }
 
+# With the agent dead, the next one notices.
+pod_device_is_down()
+{
+	local device
+	device=$(on node1 ip -o link show | grep -F 'alias default/client' | grep -oE 'mk[a-z0-9]+' | head -n 1)
+	is_repaired "a pod's device was set down .*device=$device pod=default/client" on node1 ip link set "$device" down
+	lab agent kill node1
+	on node1 ip link set "$device" down
+	is_repaired "a pod's device was set down .*device=$device pod=default/client" lab agent start node1
+}
+
 # ---- a pod's own device: only the runtime can make it again; the log says so once
 
 said_of() { lab log node1 | grep -cE "a pod's device was deleted .* pod=default/$1 " || true; }
@@ -331,6 +342,7 @@ check "the maps of pods and host ports are emptied" is_repaired "missing and are
 check "map runtime is zeroed" is_repaired "wrong and is repaired map=runtime host_ports=1" zero runtime
 check "map udp_ports is zeroed" is_repaired "missing and is back map=udp_ports" zero udp_ports
 check "a pod's device is deleted: said, once, with what to do" pod_device_is_deleted
+check "a pod's device is set down, also while no agent runs" pod_device_is_down
 check "the uplink is renamed" is_repaired "uplinks: are now lan0" uplink_is_renamed
 check "the uplink is named back" is_repaired "uplinks: are now eth0" uplink_is_named_back
 check "the uplink is replaced" is_repaired "VXLAN device (is replaced|created)" uplink_is_replaced
