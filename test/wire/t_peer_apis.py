@@ -477,6 +477,7 @@ def inbox_is_written():
     add_peer(west, "east", podCidr="240.0.0.0/16", secretName="peer-east", publishTo=True)
     client = leads(start(west))
     lies(east, ["front"])
+    has("published here", west, PUBLISHED % (THERE, "services"), ["west.shop.front"])
     copies(west, "web")
     mine, there = (s.done("GET", PUBLISHED % (at, "services/west.shop.front")) for s, at in ((west, THERE), (east, INBOX % "west")))
     expect("content", (there["spec"], there["metadata"]["labels"]), (mine["spec"], mine["metadata"]["labels"]))
