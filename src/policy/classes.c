@@ -21,49 +21,49 @@ static uint64_t hash_of_blocks(const struct mk_policies *policies, const struct 
 	return sum;
 }
 
-/* Write what selectors in use see of @pod at @ip. */
+/* Write what selectors in use see of a pod of @of at @ip. */
 static void describe(const struct mk_policies *policies, struct bytes *bytes,
-		     const struct mk_pod_object *pod, const struct mk_ip *ip)
+		     const struct mk_workload *of, const struct mk_ip *ip)
 {
-	bytes_put_text(bytes, pod->namespace_);
-	for (size_t i = 0; i < pod->labels.count; i++)
-		if (keys_have_label(policies, pod->labels.of[i].key)) {
-			bytes_put_text(bytes, pod->labels.of[i].key);
-			bytes_put_text(bytes, pod->labels.of[i].value);
+	bytes_put_text(bytes, of->namespace_);
+	for (size_t i = 0; i < of->labels.count; i++)
+		if (keys_have_label(policies, of->labels.of[i].key)) {
+			bytes_put_text(bytes, of->labels.of[i].key);
+			bytes_put_text(bytes, of->labels.of[i].value);
 		}
 	bytes_put_text(bytes, NULL);
-	for (size_t i = 0; i < pod->port_count; i++)
-		if (keys_have_port(policies, pod->ports[i].name)) {
-			bytes_put_text(bytes, pod->ports[i].name);
+	for (size_t i = 0; i < of->port_count; i++)
+		if (keys_have_port(policies, of->ports[i].name)) {
+			bytes_put_text(bytes, of->ports[i].name);
 			bytes_put_number(bytes,
-					 (uint64_t)pod->ports[i].proto << 16 | pod->ports[i].port);
+					 (uint64_t)of->ports[i].proto << 16 | of->ports[i].port);
 		}
 	bytes_put_text(bytes, NULL);
 	bytes_put_number(bytes, hash_of_blocks(policies, ip));
 }
 
 static void fill_class(struct mk_policies *policies, struct class_ *class_,
-		       const struct mk_pod_object *pod, const struct mk_ip *ip)
+		       const struct mk_workload *of, const struct mk_ip *ip)
 {
 	struct mk_object_label *labels =
-		store_new(&class_->store, pod->labels.count * sizeof(*labels));
+		store_new(&class_->store, of->labels.count * sizeof(*labels));
 	struct key *key, *next;
 
-	for (size_t i = 0; i < pod->labels.count; i++)
-		if (keys_have_label(policies, pod->labels.of[i].key))
+	for (size_t i = 0; i < of->labels.count; i++)
+		if (keys_have_label(policies, of->labels.of[i].key))
 			labels[class_->labels.count++] = (struct mk_object_label){
-				.key = store_text(&class_->store, pod->labels.of[i].key),
-				.value = store_text(&class_->store, pod->labels.of[i].value),
+				.key = store_text(&class_->store, of->labels.of[i].key),
+				.value = store_text(&class_->store, of->labels.of[i].value),
 			};
 	class_->labels.of = labels;
 	if (policies->port_names)
-		class_->ports = store_new(&class_->store, pod->port_count * sizeof(*class_->ports));
-	for (size_t i = 0; i < pod->port_count; i++) {
-		if (!keys_have_port(policies, pod->ports[i].name))
+		class_->ports = store_new(&class_->store, of->port_count * sizeof(*class_->ports));
+	for (size_t i = 0; i < of->port_count; i++) {
+		if (!keys_have_port(policies, of->ports[i].name))
 			continue;
-		class_->ports[class_->port_count] = pod->ports[i];
+		class_->ports[class_->port_count] = of->ports[i];
 		class_->ports[class_->port_count++].name =
-			store_text(&class_->store, pod->ports[i].name);
+			store_text(&class_->store, of->ports[i].name);
 	}
 	class_->blocks =
 		store_new(&class_->store, HASH_COUNT(policies->blocks) * sizeof(*class_->blocks));
@@ -73,8 +73,7 @@ static void fill_class(struct mk_policies *policies, struct class_ *class_,
 }
 
 static struct class_ *class_make(struct mk_policies *policies, struct space *space,
-				 const struct mk_pod_object *pod, const struct mk_ip *ip,
-				 uint64_t id)
+				 const struct mk_workload *of, const struct mk_ip *ip, uint64_t id)
 {
 	struct class_ *class_ = memory_new(sizeof(*class_));
 
@@ -84,62 +83,49 @@ static struct class_ *class_make(struct mk_policies *policies, struct space *spa
 	class_->fresh = true;
 	class_->next_fresh = policies->fresh_classes;
 	policies->fresh_classes = class_;
-	fill_class(policies, class_, pod, ip);
+	fill_class(policies, class_, of, ip);
 	DL_APPEND(space->classes, class_);
 	HASH_ADD(hh, policies->classes, id, sizeof(id), class_);
 	return class_;
 }
 
 static struct class_ *class_by_content(struct mk_policies *policies, struct space *space,
-				       const struct mk_pod_object *pod, const struct mk_ip *ip)
+				       const struct mk_workload *of, const struct mk_ip *ip)
 {
 	struct class_ *class_;
 	uint64_t id;
 
 	policies->scratch.count = 0;
-	describe(policies, &policies->scratch, pod, ip);
+	describe(policies, &policies->scratch, of, ip);
 	id = siphash(policies->hash_key, policies->scratch.at, policies->scratch.count);
 	id += id <= MK_PEER_UNKNOWN_POD ? MK_PEER_UNKNOWN_POD + 1 : 0;
 	HASH_FIND(hh, policies->classes, &id, sizeof(id), class_);
-	return class_ ?: class_make(policies, space, pod, ip, id);
+	return class_ ?: class_make(policies, space, of, ip, id);
 }
 
-/* Pods of one workload look alike. While classes are decided, remember the class by what pods
- * share: equal labels and names have equal pointers in the model. */
+/* Pods of one workload look alike. While classes are decided, remember the class of each. */
 struct alike {
 	UT_hash_handle hh;
 	struct class_ *class_;
-	uint8_t key[];
+	struct alike_key {
+		const struct mk_workload *of;
+		uint64_t blocks;
+	} key;
 };
 
-static void put_alike_key(const struct mk_policies *policies, struct bytes *bytes,
-			  const struct space *space, const struct mk_pod_object *pod,
-			  const struct mk_ip *ip)
-{
-	bytes->count = 0;
-	bytes_put_number(bytes, (uintptr_t)space);
-	bytes_put_number(bytes, (uintptr_t)pod->labels.of);
-	bytes_put_number(bytes, hash_of_blocks(policies, ip));
-	for (size_t i = 0; policies->port_names && i < pod->port_count; i++) {
-		bytes_put_number(bytes, (uintptr_t)pod->ports[i].name);
-		bytes_put_number(bytes, (uint64_t)pod->ports[i].proto << 16 | pod->ports[i].port);
-	}
-}
-
 static struct class_ *class_get(struct mk_policies *policies, struct space *space,
-				const struct mk_pod_object *pod, const struct mk_ip *ip)
+				const struct mk_workload *of, const struct mk_ip *ip)
 {
-	struct bytes *key = &policies->scratch;
+	const struct alike_key key = { of, hash_of_blocks(policies, ip) };
 	struct alike *alike;
 
-	put_alike_key(policies, key, space, pod, ip);
-	HASH_FIND(hh, policies->alike, key->at, key->count, alike);
+	HASH_FIND(hh, policies->alike, &key, sizeof(key), alike);
 	if (alike)
 		return alike->class_;
-	alike = memory_new(sizeof(*alike) + key->count);
-	memcpy(alike->key, key->at, key->count);
-	HASH_ADD_KEYPTR(hh, policies->alike, alike->key, key->count, alike);
-	alike->class_ = class_by_content(policies, space, pod, ip);
+	alike = memory_new(sizeof(*alike));
+	alike->key = key;
+	HASH_ADD(hh, policies->alike, key, sizeof(key), alike);
+	alike->class_ = class_by_content(policies, space, of, ip);
 	return alike->class_;
 }
 
@@ -236,10 +222,11 @@ static const struct mk_pod_object *pod_of_sandbox(const struct mk_policies *poli
 {
 	const struct mk_pod_object *pod =
 		mk_model_pod(policies->model, subject->namespace_, subject->name);
+	const char *uid = pod ? mk_pod_uid(pod) : NULL;
 
 	if (!pod || pod->finished || pod->host_network)
 		return NULL;
-	return !subject->uid || (pod->uid && strcmp(pod->uid, subject->uid) == 0) ? pod : NULL;
+	return !subject->uid || (uid && strcmp(uid, subject->uid) == 0) ? pod : NULL;
 }
 
 /* Rule 44: of two objects with one address, the one that started last; of equal ones the first by
@@ -249,7 +236,7 @@ static int compare_pods(const struct mk_pod_object *a, const struct mk_pod_objec
 	int order =
 		(a->started_unix_s < b->started_unix_s) - (a->started_unix_s > b->started_unix_s);
 
-	order = order ?: strcmp(a->namespace_, b->namespace_);
+	order = order ?: strcmp(a->of->namespace_, b->of->namespace_);
 	return order ?: strcmp(a->name, b->name);
 }
 
@@ -275,8 +262,8 @@ static struct class_ *class_at(struct mk_policies *policies, const struct addres
 	struct space *space = NULL;
 
 	if (pod)
-		HASH_FIND_STR(policies->spaces, pod->namespace_, space);
-	return space && space->known ? class_get(policies, space, pod, &ip) : NULL;
+		HASH_FIND_STR(policies->spaces, pod->of->namespace_, space);
+	return space && space->known ? class_get(policies, space, pod->of, &ip) : NULL;
 }
 
 void address_fill(const void *of, void *to)

@@ -81,9 +81,9 @@ void mk_policies_pod_changed(struct mk_policies *policies, const struct mk_pod_o
 	policies->changed = true;
 	if (policies->all_marked)
 		return;
-	look_at_peer(policies, pod->namespace_, pod->name);
-	if (is_subject(policies, pod->namespace_, pod->name))
-		mk_policies_mark(policies, MK_KIND_POD, pod->namespace_, pod->name);
+	look_at_peer(policies, pod->of->namespace_, pod->name);
+	if (is_subject(policies, pod->of->namespace_, pod->name))
+		mk_policies_mark(policies, MK_KIND_POD, pod->of->namespace_, pod->name);
 }
 
 static void look_at_pod(struct mk_policies *policies, const char *namespace_, const char *name)
@@ -140,7 +140,7 @@ static void look(struct mk_policies *policies)
 	if (!all)
 		return;
 	mk_model_each(struct mk_pod_object, pod, policies->model, MK_KIND_POD)
-		look_at_pod(policies, pod->namespace_, pod->name);
+		look_at_pod(policies, pod->of->namespace_, pod->name);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

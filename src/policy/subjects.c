@@ -55,22 +55,26 @@ static struct subject *subject_get(struct mk_policies *policies, const char *uid
 static void learn_labels(struct subject *subject, const struct mk_pod_object *pod)
 {
 	store_release(&subject->label_store);
-	subject->labels = copy_labels(&subject->label_store, &pod->labels);
-	subject->ports = copy_ports(&subject->label_store, pod->ports, pod->port_count);
-	subject->port_count = pod->port_count;
+	subject->labels = copy_labels(&subject->label_store, &pod->of->labels);
+	subject->ports = copy_ports(&subject->label_store, pod->of->ports, pod->of->port_count);
+	subject->port_count = pod->of->port_count;
 	subject->known = subject->dirty = true;
 }
 
 /* Rule 21: a pod of the host's network is no subject. Rule 44: a finished one has no sandbox. */
 static bool is_bound_here(const struct mk_policies *policies, const struct mk_pod_object *pod)
 {
-	return pod && pod->node_name && strcmp(pod->node_name, policies->node_name) == 0 &&
-	       !pod->host_network && !pod->finished;
+	const char *node = pod ? mk_pod_node(pod) : NULL;
+
+	return node && strcmp(node, policies->node_name) == 0 && !pod->host_network &&
+	       !pod->finished;
 }
 
 static bool is_of(const struct subject *subject, const struct mk_pod_object *pod)
 {
-	return pod && (!subject->uid || (pod->uid && strcmp(subject->uid, pod->uid) == 0));
+	const char *uid = pod ? mk_pod_uid(pod) : NULL;
+
+	return pod && (!subject->uid || (uid && strcmp(subject->uid, uid) == 0));
 }
 
 /* Is @pod, the object with the name of @subject, the one that @subject stands for? Rule 43: labels
@@ -111,7 +115,7 @@ void look_at_subjects(struct mk_policies *policies, const char *namespace_, cons
 	struct space *space;
 
 	if (is_bound_here(policies, pod))
-		subject_get(policies, pod->uid, namespace_, name);
+		subject_get(policies, mk_pod_uid(pod), namespace_, name);
 	HASH_FIND_STR(policies->spaces, namespace_, space);
 	if (!space)
 		return;

@@ -22,9 +22,9 @@ static inline void add_sandbox(void *ctx, const struct mk_pod_object *pod)
 	if (sandboxes->count == SANDBOXES_MAX || pod->host_network)
 		return;
 	sandboxes->of[sandboxes->count] = (struct mk_policy_sandbox){
-		.uid = pod->uid,
-		.namespace_ = pod->namespace_,
-		.name = pod->name,
+		.uid = (char *)mk_pod_uid(pod),
+		.namespace_ = (char *)pod->of->namespace_,
+		.name = (char *)pod->name,
 		.ips = { mk_pod_ip(pod, 0), mk_pod_ip(pod, 1) },
 		.ifindex = (int)++sandboxes->count,
 	};

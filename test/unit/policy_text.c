@@ -21,23 +21,24 @@ static const char *proto_name(uint8_t proto)
 
 void summarize_pod(struct line *line, const struct mk_pod_object *pod)
 {
+	const struct mk_workload *of = pod->of;
 	char text[MK_IP_STRLEN];
 
-	mk_line_add(line, "%s/%s", pod->namespace_, pod->name);
-	if (pod->uid)
-		mk_line_add(line, " uid:%s", pod->uid);
-	if (pod->node_name)
-		mk_line_add(line, " @%s", pod->node_name);
-	add_labels(line, &pod->labels);
+	mk_line_add(line, "%s/%s", of->namespace_, pod->name);
+	if (mk_pod_uid(pod))
+		mk_line_add(line, " uid:%s", mk_pod_uid(pod));
+	if (mk_pod_node(pod))
+		mk_line_add(line, " @%s", mk_pod_node(pod));
+	add_labels(line, &of->labels);
 	for (size_t i = 0; i < MK_FAMILIES; i++) {
 		const struct mk_ip ip = mk_pod_ip(pod, i);
 
 		if (ip.family != AF_UNSPEC)
 			mk_line_add(line, " %s", mk_ip_format(&ip, text));
 	}
-	for (size_t i = 0; i < pod->port_count; i++)
-		mk_line_add(line, " %s:%u/%s", pod->ports[i].name, pod->ports[i].port,
-			    proto_name(pod->ports[i].proto));
+	for (size_t i = 0; i < of->port_count; i++)
+		mk_line_add(line, " %s:%u/%s", of->ports[i].name, of->ports[i].port,
+			    proto_name(of->ports[i].proto));
 	if (pod->started_unix_s)
 		mk_line_add(line, " since:%lld", (long long)pod->started_unix_s);
 	mk_line_add(line, "%s%s%s%s", pod->host_network ? " host" : "",

@@ -15,7 +15,7 @@ static void hear_pod(void *ctx, const struct mk_pod_object *pod, const struct mk
 {
 	(void)ctx;
 	(void)former;
-	hear("%spod:%s/%s", *heard ? " " : "", pod->namespace_, pod->name);
+	hear("%spod:%s/%s", *heard ? " " : "", pod->of->namespace_, pod->name);
 }
 
 static void hear_namespace(void *ctx, const char *name)
@@ -491,7 +491,7 @@ START_TEST(test_match)
 	snprintf(text, sizeof(text), "{" POD(", 'labels': {%s}") "}", matches[_i].labels);
 	apply_good_text(model, text);
 	ck_assert_msg(mk_selector_matches(&mk_model_network_policy(model, "x", "p")->pods,
-					  &mk_model_pod(model, "x", "p")->labels) ==
+					  &mk_model_pod(model, "x", "p")->of->labels) ==
 			      matches[_i].matches,
 		      "{%s} and {%s}", matches[_i].selector, matches[_i].labels);
 }
@@ -582,15 +582,16 @@ START_TEST(test_shared)
 	apply_good_text(model, "{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'a', "
 			       "'labels': {'k': 'v', 'l': 'v'}}, 'spec': {'nodeName': 'v'}}");
 	texts = texts_count(&model->texts);
-	ck_assert_uint_eq(texts, 3 + 1); /* k, l, v, and the set of labels */
+	ck_assert_uint_eq(texts, 4 + 1 + 1); /* default, k, l, v; the labels; the workload */
 	apply_good_text(model, "{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'b', "
 			       "'labels': {'l': 'v', 'k': 'v'}}}");
 	ck_assert_uint_eq(texts_count(&model->texts), texts);
 	ck_assert_uint_eq(mk_model_count(model, MK_KIND_POD), 2);
 	one = mk_model_pod(model, "default", "a");
 	two = mk_model_pod(model, "default", "b");
-	ck_assert_ptr_eq(one->labels.of, two->labels.of);
-	ck_assert_ptr_eq(labels_value(&one->labels, one->labels.of[0].key), one->node_name);
+	ck_assert_ptr_eq(one->of, two->of);
+	ck_assert_ptr_eq(labels_value(&one->of->labels, one->of->labels.of[0].key),
+			 mk_pod_node(one));
 	mk_model_delete(model, MK_KIND_POD, "default", "a");
 	ck_assert_uint_eq(texts_count(&model->texts), texts);
 }

@@ -192,10 +192,10 @@ static void add_pod(void *ctx, const struct mk_pod_object *pod)
 	const struct mk_ip ip = mk_pod_ip(pod, 0);
 	char *line = NULL, text[MK_IP_STRLEN];
 
-	if (asprintf(&line, "pod %s/%s %s %s%s", pod->namespace_, pod->name, address(&ip, text),
-		     pod->node_name ? pod->node_name : "-", pod->finished ? " finished" : "") < 0)
+	if (asprintf(&line, "pod %s/%s %s %s%s", pod->of->namespace_, pod->name, address(&ip, text),
+		     mk_pod_node(pod) ?: "-", pod->finished ? " finished" : "") < 0)
 		fail("dump", "out of memory");
-	add_labels(ctx, line, &pod->labels);
+	add_labels(ctx, line, &pod->of->labels);
 }
 
 static void add_namespace(void *ctx, const struct mk_namespace_object *namespace_)
@@ -322,7 +322,7 @@ static void pod_changed(void *ctx, const struct mk_pod_object *pod,
 	(void)former;
 	fx.changes++;
 	if (!fx.bare)
-		printf("pod %s/%s\n", pod->namespace_, pod->name);
+		printf("pod %s/%s\n", pod->of->namespace_, pod->name);
 	uv_idle_start(&fx.dirty, write_dump);
 }
 

@@ -106,7 +106,7 @@ static const char *pod_of(const struct denied *denied, const struct mk_addr *add
 		const struct mk_ip of_pod = mk_pod_ip(pod, family);
 
 		if (!pod->host_network && !pod->finished && mk_ip_equal(&of_pod, &ip))
-			snprintf(name, POD_CHARS, "%s/%s", pod->namespace_, pod->name);
+			snprintf(name, POD_CHARS, "%s/%s", pod->of->namespace_, pod->name);
 	}
 	return name;
 }

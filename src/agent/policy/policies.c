@@ -76,8 +76,9 @@ void mk_node_policies_release(struct mk_node_policies *policies)
 static void look_at_nameless(struct mk_node_policies *policies, const struct mk_pod_object *pod)
 {
 	struct mk_core *core = policies->node->core;
+	const char *node = pod ? mk_pod_node(pod) : NULL;
 
-	if (pod && pod->node_name && strcmp(pod->node_name, core->config.node_name) == 0)
+	if (node && strcmp(node, core->config.node_name) == 0)
 		mk_core_mark(core, MK_UNSURE_SANDBOXES, 0);
 }
 

@@ -105,6 +105,7 @@ static bool has_address(const struct mk_ip *of_pod, const struct mk_ip *of_sandb
 static bool is_in(const struct mk_pod_object *pod, const struct mk_policy_sandbox *sandbox,
 		  const char *node)
 {
+	const char *of = mk_pod_node(pod);
 	bool fits = false;
 
 	for (size_t i = 0; i < MK_FAMILIES; i++) {
@@ -112,8 +113,7 @@ static bool is_in(const struct mk_pod_object *pod, const struct mk_policy_sandbo
 
 		fits |= has_address(&ip, &sandbox->ips[i]);
 	}
-	return fits && !pod->host_network && !pod->finished && pod->node_name &&
-	       strcmp(pod->node_name, node) == 0;
+	return fits && !pod->host_network && !pod->finished && of && strcmp(of, node) == 0;
 }
 
 /* Rule 43: a sandbox whose Pod object is gone stays what it was. */
@@ -139,7 +139,7 @@ static int adopt(const struct mk_own_node *node, const struct sandboxes *former,
 		    (!found || found->started_unix_s < pod->started_unix_s))
 			found = pod;
 	if (found)
-		return give_name(sandbox, found->uid, found->namespace_, found->name);
+		return give_name(sandbox, mk_pod_uid(found), found->of->namespace_, found->name);
 	was = find_former(former, sandbox);
 	return was && is_named(was) ? give_name(sandbox, was->uid, was->namespace_, was->name) : 0;
 }

@@ -147,11 +147,11 @@ static void note_former(struct objects *objects)
 static bool has_name(const struct objects *objects, const struct mk_policy_port_object *port)
 {
 	for (size_t i = 0; i < objects->selected_count; i++) {
-		const struct mk_pod_object *pod = objects->selected[i];
+		const struct mk_workload *of = objects->selected[i]->of;
 
-		for (size_t j = 0; j < pod->port_count; j++)
-			if (strcmp(pod->ports[j].name, port->name) == 0 &&
-			    (port->proto == MK_PROTO_ANY || port->proto == pod->ports[j].proto))
+		for (size_t j = 0; j < of->port_count; j++)
+			if (strcmp(of->ports[j].name, port->name) == 0 &&
+			    (port->proto == MK_PROTO_ANY || port->proto == of->ports[j].proto))
 				return true;
 	}
 	return false;
@@ -164,7 +164,7 @@ static bool has_number(const struct objects *objects, const struct mk_policy_por
 
 	for (size_t i = 0; i < objects->selected_count; i++) {
 		const struct mk_pod_object *pod = objects->selected[i];
-		const struct pod_ports *ports = ports_of(objects, pod->namespace_, pod->name);
+		const struct pod_ports *ports = ports_of(objects, pod->of->namespace_, pod->name);
 
 		for (size_t j = 0; ports && j < ports->count; j++) {
 			some = true;
@@ -219,7 +219,7 @@ static int by_namespace(const void *a, const void *b)
 {
 	const struct mk_pod_object *const *left = a, *const *right = b;
 
-	return strcmp((*left)->namespace_, (*right)->namespace_);
+	return strcmp((*left)->of->namespace_, (*right)->of->namespace_);
 }
 
 static size_t first_of(const struct objects *objects, const char *namespace_)
@@ -229,7 +229,7 @@ static size_t first_of(const struct objects *objects, const char *namespace_)
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 
-		if (strcmp(objects->pods[middle]->namespace_, namespace_) < 0)
+		if (strcmp(objects->pods[middle]->of->namespace_, namespace_) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -251,9 +251,9 @@ static void see_network_policy(struct objects *objects, const struct mk_network_
 	objects->selected_count = 0;
 	for (size_t i = first_of(objects, policy->namespace_);
 	     i < objects->pod_count &&
-	     strcmp(objects->pods[i]->namespace_, policy->namespace_) == 0;
+	     strcmp(objects->pods[i]->of->namespace_, policy->namespace_) == 0;
 	     i++)
-		if (mk_selector_matches(&policy->pods, &objects->pods[i]->labels))
+		if (mk_selector_matches(&policy->pods, &objects->pods[i]->of->labels))
 			objects->selected[objects->selected_count++] = objects->pods[i];
 	snprintf(objects->policy, sizeof(objects->policy), "%s/%s", policy->namespace_,
 		 policy->name);
@@ -266,10 +266,10 @@ static void see_cluster_policy(struct objects *objects, const struct mk_cluster_
 	for (size_t i = 0; i < objects->pod_count; i++) {
 		const struct mk_pod_object *pod = objects->pods[i];
 		const struct mk_namespace_object *in =
-			mk_model_namespace(objects->model, pod->namespace_);
+			mk_model_namespace(objects->model, pod->of->namespace_);
 
 		if (in && mk_selector_matches(&policy->namespaces, &in->labels) &&
-		    mk_selector_matches(&policy->pods, &pod->labels))
+		    mk_selector_matches(&policy->pods, &pod->of->labels))
 			objects->selected[objects->selected_count++] = pod;
 	}
 	snprintf(objects->policy, sizeof(objects->policy), "ClusterNetworkPolicy %s", policy->name);

@@ -103,20 +103,36 @@ static void sort_ports(struct mk_texts *texts, struct port_list *ports)
 	ports->count = kept;
 }
 
-static int decode_ports(struct mk_texts *texts, const struct mk_json *spec,
-			struct mk_pod_object *pod, struct mk_error *err)
+static int decode_ports(struct mk_texts *texts, const struct mk_json *spec, struct mk_workload *of,
+			struct mk_error *err)
 {
 	struct port_list ports = { 0 };
 	int ret = decode_containers(texts, spec, "containers", false, &ports, err);
 
 	ret = ret ?: decode_containers(texts, spec, "initContainers", true, &ports, err);
 	sort_ports(texts, &ports);
-	pod->ports = ports_share(texts, ports.of, ports.count);
-	pod->port_count = pod->ports ? (uint16_t)ports.count : 0;
+	of->ports = ports_share(texts, ports.of, ports.count);
+	of->port_count = of->ports ? (uint32_t)ports.count : 0;
 	free(ports.of);
-	if (ret == 0 && pod->port_count != ports.count)
+	if (ret == 0 && of->port_count != ports.count)
 		ret = mk_error_errno(err, ENOMEM, "ports of a pod");
 	return ret;
+}
+
+static int decode_workload(struct mk_texts *texts, const struct mk_json *tree,
+			   const struct mk_json *spec, const char *namespace_,
+			   struct mk_pod_object *pod, struct mk_error *err)
+{
+	struct mk_workload of = { .namespace_ = text_share(texts, namespace_) };
+	int ret = labels_decode(texts, tree, NULL, &of.labels, err);
+
+	ret = ret ?: decode_ports(texts, spec, &of, err);
+	if (ret < 0) {
+		workload_drop(texts, &of);
+		return ret;
+	}
+	pod->of = of.namespace_ ? workload_share(texts, &of) : NULL;
+	return pod->of ? 0 : mk_error_errno(err, ENOMEM, "workload of a pod");
 }
 
 /* ---- the pod --------------------------------------------------------------------------------- */
@@ -140,20 +156,42 @@ static int decode_times(const struct mk_json *metadata, const struct mk_json *st
 }
 
 /* A static pod has another UID in the API than at its node. */
-static int decode_uid(const struct mk_json *metadata, struct mk_pod_object *pod,
-		      struct mk_error *err)
+static int decode_uid(const struct mk_json *metadata, const char **text, struct mk_error *err)
 {
 	struct mk_json annotations;
-	const char *text;
 	int ret = tree_member(metadata, "annotations", json_type_object, &annotations, err);
 
-	ret = ret ?: tree_text(&annotations, ANNOTATION_STATIC, &text, err);
-	if (ret == 0 && (!text || !*text))
-		ret = tree_text(metadata, "uid", &text, err);
-	if (ret < 0 || !text || !*text)
+	ret = ret ?: tree_text(&annotations, ANNOTATION_STATIC, text, err);
+	if (ret == 0 && (!*text || !**text))
+		ret = tree_text(metadata, "uid", text, err);
+	return ret;
+}
+
+static int decode_bound(struct mk_texts *texts, const struct mk_json *metadata,
+			const struct mk_json *spec, struct mk_pod_object *pod, struct mk_error *err)
+{
+	const char *uid = NULL, *node = NULL;
+	int ret = decode_uid(metadata, &uid, err);
+
+	ret = ret ?: tree_text(spec, "nodeName", &node, err);
+	if (ret < 0)
 		return ret;
-	pod->uid = strdup(text);
-	return pod->uid ? 0 : mk_error_errno(err, ENOMEM, "UID of a pod");
+	uid = uid ?: "";
+	pod->bound = calloc(1, sizeof(*pod->bound) + strlen(uid) + 1);
+	if (!pod->bound)
+		return mk_error_errno(err, ENOMEM, "UID of a pod");
+	strcpy(pod->bound->uid, uid);
+	if (!node || !*node)
+		return 0;
+	pod->bound->node_name = text_share(texts, node);
+	return pod->bound->node_name ? 0 : mk_error_errno(err, ENOMEM, "node of a pod");
+}
+
+void pod_unbind(struct mk_texts *texts, struct mk_pod_object *pod)
+{
+	text_release(texts, mk_pod_node(pod));
+	free(pod->bound);
+	pod->bound = NULL;
 }
 
 static int add_ip(const struct mk_json *parent, const char *key, struct mk_pod_object *pod,
@@ -191,29 +229,15 @@ static int decode_ips(const struct mk_json *status, struct mk_pod_object *pod, s
 	return ret;
 }
 
-static int decode_spec(struct mk_texts *texts, const struct mk_json *spec,
-		       struct mk_pod_object *pod, struct mk_error *err)
-{
-	bool host_network = false;
-	const char *node;
-	int ret = tree_text(spec, "nodeName", &node, err);
-
-	ret = ret ?: tree_bool(spec, "hostNetwork", &host_network, err);
-	pod->host_network = host_network;
-	ret = ret ?: decode_ports(texts, spec, pod, err);
-	if (ret < 0 || !node || !*node)
-		return ret;
-	pod->node_name = text_share(texts, node);
-	return pod->node_name ? 0 : mk_error_errno(err, ENOMEM, "node of a pod");
-}
-
 /* ---- replicas of functions ------------------------------------------------------------------- */
 
 const char *pod_function(const struct mk_pod_object *pod)
 {
-	for (size_t i = 0; i < pod->labels.count; i++)
-		if (strcmp(pod->labels.of[i].key, MK_FUNCTION_LABEL) == 0)
-			return pod->labels.of[i].value;
+	const struct mk_labels *labels = &pod->of->labels;
+
+	for (size_t i = 0; i < labels->count; i++)
+		if (strcmp(labels->of[i].key, MK_FUNCTION_LABEL) == 0)
+			return labels->of[i].value;
 	return NULL;
 }
 
@@ -275,16 +299,17 @@ int pod_decode(struct mk_texts *texts, const struct mk_json *tree, const struct 
 {
 	struct mk_pod_object *pod = &object->pod;
 	struct mk_json metadata, spec, status;
+	bool host_network = false;
 	const char *phase = NULL;
 	int ret = tree_member(tree, "metadata", json_type_object, &metadata, err);
 
-	(void)id;
 	ret = ret ?: tree_member(tree, "spec", json_type_object, &spec, err);
 	ret = ret ?: tree_member(tree, "status", json_type_object, &status, err);
-	ret = ret ?: labels_decode(texts, tree, NULL, &pod->labels, err);
-	ret = ret ?: decode_uid(&metadata, pod, err);
+	ret = ret ?: decode_workload(texts, tree, &spec, id->namespace_, pod, err);
+	ret = ret ?: decode_bound(texts, &metadata, &spec, pod, err);
 	ret = ret ?: decode_times(&metadata, &status, pod, err);
-	ret = ret ?: decode_spec(texts, &spec, pod, err);
+	ret = ret ?: tree_bool(&spec, "hostNetwork", &host_network, err);
+	pod->host_network = host_network;
 	ret = ret ?: decode_ips(&status, pod, err);
 	ret = ret ?: decode_function(&metadata, &status, pod, err);
 	ret = ret ?: tree_text(&status, "phase", &phase, err);
@@ -292,12 +317,16 @@ int pod_decode(struct mk_texts *texts, const struct mk_json *tree, const struct 
 	return ret;
 }
 
+static bool is_bound_alike(const struct mk_pod_object *a, const struct mk_pod_object *b)
+{
+	return text_compare(mk_pod_uid(a), mk_pod_uid(b)) == 0 && mk_pod_node(a) == mk_pod_node(b);
+}
+
 bool pod_equal(const union policy_object *a, const union policy_object *b)
 {
 	const struct mk_pod_object *left = &a->pod, *right = &b->pod;
 
-	return left->ports == right->ports && text_compare(left->uid, right->uid) == 0 &&
-	       left->node_name == right->node_name && labels_equal(&left->labels, &right->labels) &&
+	return left->of == right->of && is_bound_alike(left, right) &&
 	       left->ip4.s_addr == right->ip4.s_addr &&
 	       memcmp(&left->ip6, &right->ip6, sizeof(left->ip6)) == 0 &&
 	       left->started_unix_s == right->started_unix_s &&
@@ -311,10 +340,8 @@ void pod_release(struct mk_texts *texts, union policy_object *object)
 {
 	struct mk_pod_object *pod = &object->pod;
 
-	ports_release(texts, pod->ports, pod->port_count);
-	labels_release(texts, &pod->labels);
-	text_release(texts, pod->node_name);
-	free(pod->uid);
+	workload_release(texts, pod->of);
+	pod_unbind(texts, pod);
 }
 
 /* ---- namespaces ------------------------------------------------------------------------------ */

@@ -51,26 +51,49 @@ struct mk_named_port {
 	uint16_t port; /* host order */
 };
 
-struct mk_pod_object {
-	char *namespace_, *name;
-	/* As a runtime gives it: of static pods kubernetes.io/config.hash. NULL: none, or the pod
-	 * is another node's (mk_model_set_node()) and of no function (chain.h). */
-	char *uid;
-	char *node_name; /* NULL: not bound yet */
+/* The pods of one workload have this in common. Equal content has equal pointers. */
+struct mk_workload {
+	const char *namespace_; /* a text of the model */
 	/* Of containers and restartable init containers, sorted by name, proto, port; NULL: none.
 	 * Equal lists have equal pointers. */
 	const struct mk_named_port *ports;
 	struct mk_labels labels;
+	uint32_t port_count;
+};
+_Static_assert(sizeof(struct mk_workload) == 32, "all bytes count, without padding");
+
+/* Only pods of this node and function pods keep this. */
+struct mk_pod_bound {
+	const char *node_name; /* a text of the model; NULL: not bound yet */
+	char uid[]; /* as a runtime gives it: of static pods kubernetes.io/config.hash; "": none */
+};
+
+struct mk_pod_object {
 	uint32_t started_unix_s; /* status.startTime, or else creationTimestamp */
 	struct in_addr ip4; /* all zeros: none (yet); see mk_pod_ip() */
+	const struct mk_workload *of;
+	/* NULL: the pod is another node's (mk_model_set_node()) and of no function (chain.h). */
+	struct mk_pod_bound *bound;
 	struct in6_addr ip6;
-	uint16_t port_count;
 	bool host_network : 1, finished : 1, terminating : 1; /* finished: Succeeded or Failed */
 	/* Only of function pods (chain.h). */
 	bool ready : 1, asks_for_ports : 1, is_tap : 1, is_end : 1;
 	uint8_t weight; /* MK_FUNCTION_WEIGHT_WRONG: the annotation makes no sense */
+	char name[]; /* not of the content before a change */
 };
-_Static_assert(sizeof(struct mk_pod_object) == 80, "a cluster has a hundred thousand");
+_Static_assert(offsetof(struct mk_pod_object, name) == 42, "a cluster has a hundred thousand");
+
+/* Return the pod's UID; NULL: it has none, or is another node's. */
+static inline const char *mk_pod_uid(const struct mk_pod_object *pod)
+{
+	return pod->bound && *pod->bound->uid ? pod->bound->uid : NULL;
+}
+
+/* Return the node's name; NULL: the pod is not bound yet, or is another node's. */
+static inline const char *mk_pod_node(const struct mk_pod_object *pod)
+{
+	return pod->bound ? pod->bound->node_name : NULL;
+}
 
 /* Return the address of family mk_family_index(); AF_UNSPEC: none (yet). */
 static inline struct mk_ip mk_pod_ip(const struct mk_pod_object *pod, size_t family)

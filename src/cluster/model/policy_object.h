@@ -55,6 +55,8 @@ mk_must_check int peer_ranges_parse(const char *text, struct mk_cidr cidrs[MK_FA
 
 /* Return the function that @pod is a replica of, a text of the model; NULL: none. */
 const char *pod_function(const struct mk_pod_object *pod);
+/* Forget the pod's UID and node. */
+void pod_unbind(struct mk_texts *texts, struct mk_pod_object *pod);
 
 /* ---- parts of policies ----------------------------------------------------------------------- */
 

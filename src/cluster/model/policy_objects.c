@@ -8,7 +8,7 @@
 struct policy_entry {
 	struct mk_index_link link;
 	uint32_t object_bytes;
-	union policy_object object; /* only @object_bytes of it; then key_of() */
+	union policy_object object; /* only @object_bytes of it; then key_of() or a pod's name */
 };
 
 static const struct {
@@ -17,7 +17,8 @@ static const struct {
 	policy_release_fn *release;
 	uint32_t bytes;
 } kinds[MK_KIND_COUNT] = {
-	[MK_KIND_POD] = { pod_decode, pod_equal, pod_release, sizeof(struct mk_pod_object) },
+	[MK_KIND_POD] = { pod_decode, pod_equal, pod_release,
+			  offsetof(struct mk_pod_object, name) },
 	[MK_KIND_NAMESPACE] = { namespace_decode, namespace_equal, namespace_release,
 				sizeof(struct mk_namespace_object) },
 	[MK_KIND_NETWORK_POLICY] = { network_policy_decode, network_policy_equal,
@@ -71,20 +72,27 @@ static struct policy_entry *entry_of(struct mk_index_link *link)
 	return link ? mk_index_entry(link, struct policy_entry, link) : NULL;
 }
 
-/* Return namespace and name, each with a NUL. */
+/* Return namespace and name, each with a NUL; of a pod only the name. */
 static char *key_of(const struct policy_entry *entry)
 {
 	return (char *)&entry->object + entry->object_bytes;
 }
 
-static const char *name_of(const struct policy_entry *entry)
+static const char *namespace_of(enum mk_kind kind, const struct policy_entry *entry)
 {
-	return key_of(entry) + strlen(key_of(entry)) + 1;
+	return kind == MK_KIND_POD ? entry->object.pod.of->namespace_ : key_of(entry);
 }
 
-static bool has_names(const struct policy_entry *entry, const char *namespace_, const char *name)
+static const char *name_of(enum mk_kind kind, const struct policy_entry *entry)
 {
-	return strcmp(key_of(entry), namespace_) == 0 && strcmp(name_of(entry), name) == 0;
+	return kind == MK_KIND_POD ? key_of(entry) : key_of(entry) + strlen(key_of(entry)) + 1;
+}
+
+static bool has_names(enum mk_kind kind, const struct policy_entry *entry, const char *namespace_,
+		      const char *name)
+{
+	return strcmp(namespace_of(kind, entry), namespace_) == 0 &&
+	       strcmp(name_of(kind, entry), name) == 0;
 }
 
 /* Visit all objects of a kind: after NULL the first one. */
@@ -101,7 +109,7 @@ static struct policy_entry *find(const struct mk_model *model, enum mk_kind kind
 	uint32_t hash = mk_index_hash(key, make_key(key, namespace_, name));
 	struct mk_index_link *link = mk_index_find(&model->policy_objects[kind], hash);
 
-	while (link && !has_names(entry_of(link), namespace_, name))
+	while (link && !has_names(kind, entry_of(link), namespace_, name))
 		link = mk_index_find_next(link);
 	return entry_of(link);
 }
@@ -110,13 +118,14 @@ static struct policy_entry *add(struct mk_model *model, const struct mk_object_i
 {
 	char key[MK_MODEL_KEY_CHARS];
 	size_t bytes = make_key(key, id->namespace_, id->name);
-	struct policy_entry *entry =
-		calloc(1, offsetof(struct policy_entry, object) + kinds[id->kind].bytes + bytes);
+	size_t skipped = id->kind == MK_KIND_POD ? strlen(id->namespace_) + 1 : 0;
+	struct policy_entry *entry = calloc(1, offsetof(struct policy_entry, object) +
+						       kinds[id->kind].bytes + bytes - skipped);
 
 	if (!entry)
 		return NULL;
 	entry->object_bytes = kinds[id->kind].bytes;
-	memcpy(key_of(entry), key, bytes);
+	memcpy(key_of(entry), key + skipped, bytes - skipped);
 	if (mk_index_add(&model->policy_objects[id->kind], &entry->link,
 			 mk_index_hash(key, bytes)) == 0)
 		return entry;
@@ -124,16 +133,13 @@ static struct policy_entry *add(struct mk_model *model, const struct mk_object_i
 	return NULL;
 }
 
-/* The names of an object are those of its entry. */
+/* The names of an object are those of its entry. A pod has its own. */
 static void set_names(enum mk_kind kind, struct policy_entry *entry)
 {
 	char *namespace_ = key_of(entry), *name = namespace_ + strlen(namespace_) + 1;
 	union policy_object *object = &entry->object;
 
-	if (kind == MK_KIND_POD) {
-		object->pod.namespace_ = namespace_;
-		object->pod.name = name;
-	} else if (kind == MK_KIND_NAMESPACE) {
+	if (kind == MK_KIND_NAMESPACE) {
 		object->namespace_.name = name;
 	} else if (kind == MK_KIND_NETWORK_POLICY) {
 		object->network_policy.namespace_ = namespace_;
@@ -170,7 +176,7 @@ static bool is_of_peers(enum mk_kind kind)
 static void tell(const struct mk_model *model, enum mk_kind kind, const struct policy_entry *entry,
 		 const union policy_object *former)
 {
-	const char *namespace_ = key_of(entry), *name = name_of(entry);
+	const char *namespace_ = namespace_of(kind, entry), *name = name_of(kind, entry);
 	const struct mk_model_listener *to = &model->listener;
 
 	if (kind == MK_KIND_POD && to->pod_changed)
@@ -230,8 +236,9 @@ static void forget_function(struct mk_model *model, struct function_pod *functio
 static void tell_function(const struct mk_model *model, const struct policy_entry *entry)
 {
 	if (model->listener.function_pod_changed)
-		model->listener.function_pod_changed(model->listener.ctx, key_of(entry),
-						     name_of(entry));
+		model->listener.function_pod_changed(model->listener.ctx,
+						     namespace_of(MK_KIND_POD, entry),
+						     entry->object.pod.name);
 }
 
 /* The Pod @entry is new or changed. */
@@ -278,7 +285,8 @@ static int replace(struct mk_model *model, const struct mk_object_id *id,
 	memcpy(&old, &entry->object, entry->object_bytes);
 	changed = is_new || !kinds[id->kind].equal(&old, object);
 	memcpy(&entry->object, object, entry->object_bytes);
-	set_names(id->kind, entry);
+	if (id->kind != MK_KIND_POD)
+		set_names(id->kind, entry);
 	model_log_passed_over(id, passed_over(id->kind, &old), passed_over(id->kind, object));
 	if (changed)
 		tell(model, id->kind, entry, is_new ? NULL : &old);
@@ -288,14 +296,14 @@ static int replace(struct mk_model *model, const struct mk_object_id *id,
 	return ret < 0 ? mk_error_errno(err, ENOMEM, "function pod") : 0;
 }
 
-/* Only pods of this node and function pods are known by their UID. */
-static void drop_uid(const struct mk_model *model, struct mk_pod_object *pod)
+/* UID and node matter only of pods of this node and of function pods. */
+static void drop_bound(struct mk_model *model, struct mk_pod_object *pod)
 {
-	if (!model->node_name || pod_function(pod) ||
-	    (pod->node_name && strcmp(pod->node_name, model->node_name) == 0))
-		return;
-	free(pod->uid);
-	pod->uid = NULL;
+	const char *node = mk_pod_node(pod);
+
+	if (model->node_name && !pod_function(pod) &&
+	    !(node && strcmp(node, model->node_name) == 0))
+		pod_unbind(&model->texts, pod);
 }
 
 int model_apply_policy_object(struct mk_model *model, const struct mk_json *tree,
@@ -309,7 +317,7 @@ int model_apply_policy_object(struct mk_model *model, const struct mk_json *tree
 	memset(&object, 0, sizeof(object));
 	ret = kinds[id->kind].decode(&model->texts, tree, id, &object, err);
 	if (ret == 0 && id->kind == MK_KIND_POD)
-		drop_uid(model, &object.pod);
+		drop_bound(model, &object.pod);
 	if (ret == 0 && !is_new && id->kind == MK_KIND_CLUSTER_PEER)
 		cluster_peer_keep(&entry->object, &object);
 	if (ret == 0 && is_new) {
@@ -431,11 +439,11 @@ static struct mk_function_pod view_function(const struct mk_pod_object *pod)
 	bool wrong = pod->weight == MK_FUNCTION_WEIGHT_WRONG;
 
 	return (struct mk_function_pod){
-		.namespace_ = pod->namespace_,
+		.namespace_ = pod->of->namespace_,
 		.name = pod->name,
 		.function = pod_function(pod),
-		.uid = pod->uid,
-		.node_name = pod->node_name,
+		.uid = mk_pod_uid(pod),
+		.node_name = mk_pod_node(pod),
 		.ips = { mk_pod_ip(pod, 0), mk_pod_ip(pod, 1) },
 		.ready = pod->ready,
 		.deleting = pod->terminating,

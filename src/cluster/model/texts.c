@@ -1,91 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Texts, sets of labels and lists of ports that objects share: a cluster has many objects, but few
- * texts. */
+/* Texts, sets of labels, lists of ports and workloads that objects share: a cluster has many
+ * objects, but few texts. */
 #include "cluster/model/texts.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
-struct shared_text {
-	UT_hash_handle hh;
-	size_t references;
-	char text[];
-};
-
-/* Labels or ports. Their texts are shared, so equal bytes are equal lists. */
-struct shared_list {
-	UT_hash_handle hh;
-	size_t references;
+/* A text, or else labels, ports or a workload, whose texts are shared. So equal bytes are equal
+ * content. */
+struct shared {
+	struct mk_index_link link;
+	uint32_t references, bytes;
 	_Alignas(8) uint8_t of[]; /* the key */
 };
 
+static struct shared *shared_of(const void *of)
+{
+	return (void *)((const char *)of - offsetof(struct shared, of));
+}
+
+static struct shared *find(const struct mk_index *all, const void *of, size_t bytes)
+{
+	struct mk_index_link *link = mk_index_find(all, mk_index_hash(of, bytes));
+
+	for (; link; link = mk_index_find_next(link)) {
+		struct shared *shared = mk_index_entry(link, struct shared, link);
+
+		if (shared->bytes == bytes && memcmp(shared->of, of, bytes) == 0)
+			return shared;
+	}
+	return NULL;
+}
+
+static struct shared *add(struct mk_index *all, const void *of, size_t bytes)
+{
+	struct shared *shared = calloc(1, sizeof(*shared) + bytes);
+
+	if (!shared)
+		return NULL;
+	shared->bytes = (uint32_t)bytes;
+	memcpy(shared->of, of, bytes);
+	if (mk_index_add(all, &shared->link, mk_index_hash(of, bytes)) == 0)
+		return shared;
+	free(shared);
+	return NULL;
+}
+
+/* Return a reference to the @bytes at @of. *@is_new: it has the texts of @of now. NULL: out of
+ * memory. */
+static void *share(struct mk_index *all, const void *of, size_t bytes, bool *is_new)
+{
+	struct shared *shared = find(all, of, bytes);
+
+	*is_new = !shared;
+	if (!shared)
+		shared = add(all, of, bytes);
+	if (!shared)
+		return NULL;
+	shared->references++;
+	return shared->of;
+}
+
+/* Returns what was shared if this was its last reference. The caller releases its texts, then frees
+ * it. */
+static struct shared *release(struct mk_index *all, const void *of)
+{
+	struct shared *shared = of ? shared_of(of) : NULL;
+
+	if (!shared || --shared->references > 0)
+		return NULL;
+	mk_index_remove(all, &shared->link);
+	if (all->count == 0)
+		mk_index_release(all);
+	return shared;
+}
+
 char *text_share(struct mk_texts *texts, const char *text)
 {
-	struct shared_text *shared;
+	bool is_new;
 
-	HASH_FIND_STR(texts->texts, text, shared);
-	if (!shared) {
-		shared = calloc(1, sizeof(*shared) + strlen(text) + 1);
-		if (!shared)
-			return NULL;
-		strcpy(shared->text, text);
-		HASH_ADD_STR(texts->texts, text, shared);
-	}
-	shared->references++;
-	return shared->text;
+	return share(&texts->texts, text, strlen(text) + 1, &is_new);
 }
 
 void text_release(struct mk_texts *texts, const char *text)
 {
-	struct shared_text *shared;
-
-	if (!text)
-		return;
-	shared = (void *)(text - offsetof(struct shared_text, text));
-	if (--shared->references > 0)
-		return;
-	HASH_DEL(texts->texts, shared);
-	free(shared);
+	free(release(&texts->texts, text));
 }
 
 size_t texts_count(const struct mk_texts *texts)
 {
-	return HASH_COUNT(texts->texts) + HASH_COUNT(texts->label_sets) +
-	       HASH_COUNT(texts->port_lists);
-}
-
-/* ---- lists ----------------------------------------------------------------------------------- */
-
-/* Return a reference to the list of @bytes at @of. *@is_new: it has the texts of @of now. NULL: out
- * of memory. */
-static const void *list_share(struct shared_list **lists, const void *of, size_t bytes,
-			      bool *is_new)
-{
-	struct shared_list *list;
-
-	HASH_FIND(hh, *lists, of, bytes, list);
-	*is_new = !list;
-	if (!list) {
-		list = calloc(1, sizeof(*list) + bytes);
-		if (!list)
-			return NULL;
-		memcpy(list->of, of, bytes);
-		HASH_ADD_KEYPTR(hh, *lists, list->of, bytes, list);
-	}
-	list->references++;
-	return list->of;
-}
-
-/* Returns the list if this was its last reference. The caller releases its texts, then frees it. */
-static struct shared_list *list_release(struct shared_list **lists, const void *of)
-{
-	struct shared_list *list = (void *)((const char *)of - offsetof(struct shared_list, of));
-
-	if (--list->references > 0)
-		return NULL;
-	HASH_DEL(*lists, list);
-	return list;
+	return texts->texts.count + texts->label_sets.count + texts->port_lists.count +
+	       texts->workloads.count;
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */
@@ -104,7 +109,7 @@ static int share_set(struct mk_texts *texts, const struct mk_object_label *of, s
 {
 	bool is_new;
 
-	labels->of = list_share(&texts->label_sets, of, count * sizeof(*of), &is_new);
+	labels->of = share(&texts->label_sets, of, count * sizeof(*of), &is_new);
 	labels->count = labels->of ? count : 0;
 	if (!labels->of || !is_new)
 		release_texts(texts, of, count);
@@ -185,8 +190,7 @@ int labels_decode(struct mk_texts *texts, const struct mk_json *tree,
 
 void labels_release(struct mk_texts *texts, struct mk_labels *labels)
 {
-	struct shared_list *last =
-		labels->count > 0 ? list_release(&texts->label_sets, labels->of) : NULL;
+	struct shared *last = release(&texts->label_sets, labels->of);
 
 	if (last)
 		release_texts(texts, labels->of, labels->count);
@@ -223,7 +227,7 @@ const struct mk_named_port *ports_share(struct mk_texts *texts, const struct mk_
 
 	if (count == 0)
 		return NULL;
-	shared = list_share(&texts->port_lists, ports, count * sizeof(*ports), &is_new);
+	shared = share(&texts->port_lists, ports, count * sizeof(*ports), &is_new);
 	if (!shared || !is_new)
 		release_names(texts, ports, count);
 	return shared;
@@ -231,9 +235,39 @@ const struct mk_named_port *ports_share(struct mk_texts *texts, const struct mk_
 
 void ports_release(struct mk_texts *texts, const struct mk_named_port *ports, size_t count)
 {
-	struct shared_list *last = ports ? list_release(&texts->port_lists, ports) : NULL;
+	struct shared *last = release(&texts->port_lists, ports);
 
 	if (last)
 		release_names(texts, ports, count);
+	free(last);
+}
+
+/* ---- workloads ------------------------------------------------------------------------------- */
+
+void workload_drop(struct mk_texts *texts, struct mk_workload *content)
+{
+	text_release(texts, content->namespace_);
+	labels_release(texts, &content->labels);
+	ports_release(texts, content->ports, content->port_count);
+	*content = (struct mk_workload){ 0 };
+}
+
+const struct mk_workload *workload_share(struct mk_texts *texts, struct mk_workload *content)
+{
+	const struct mk_workload *shared;
+	bool is_new;
+
+	shared = share(&texts->workloads, content, sizeof(*content), &is_new);
+	if (!shared || !is_new)
+		workload_drop(texts, content);
+	return shared;
+}
+
+void workload_release(struct mk_texts *texts, const struct mk_workload *workload)
+{
+	struct shared *last = release(&texts->workloads, workload);
+
+	if (last)
+		workload_drop(texts, (struct mk_workload *)last->of);
 	free(last);
 }

@@ -4,12 +4,12 @@
 #ifndef MK_CLUSTER_MODEL_TEXTS_H
 #define MK_CLUSTER_MODEL_TEXTS_H
 
+#include "base/index.h"
 #include "cluster/model/json.h"
 #include "cluster/model/policy.h"
 
 struct mk_texts {
-	struct shared_text *texts;
-	struct shared_list *label_sets, *port_lists;
+	struct mk_index texts, label_sets, port_lists, workloads;
 };
 
 /* Return a reference to the text @text, for text_release(). NULL: out of memory. */
@@ -35,6 +35,14 @@ bool labels_equal(const struct mk_labels *a, const struct mk_labels *b);
 mk_must_check const struct mk_named_port *
 ports_share(struct mk_texts *texts, const struct mk_named_port *ports, size_t count);
 void ports_release(struct mk_texts *texts, const struct mk_named_port *ports, size_t count);
+
+/* Return the shared workload of this content, whose parts it takes over in any case. NULL: out of
+ * memory. */
+mk_must_check const struct mk_workload *workload_share(struct mk_texts *texts,
+						       struct mk_workload *content);
+void workload_release(struct mk_texts *texts, const struct mk_workload *workload);
+/* Release the parts of one that is not shared. */
+void workload_drop(struct mk_texts *texts, struct mk_workload *content);
 
 /* Return the value of @key, a text of the model; NULL: there is no such label. */
 const char *labels_value(const struct mk_labels *labels, const char *key);
