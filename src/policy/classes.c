@@ -42,65 +42,105 @@ static void describe(const struct mk_policies *policies, struct bytes *bytes,
 	bytes_put_number(bytes, hash_of_blocks(policies, ip));
 }
 
-static void fill_class(struct mk_policies *policies, struct class_ *class_,
-		       const struct mk_workload *of, const struct mk_ip *ip)
+static struct class_ *class_of(struct mk_index_link *link)
 {
-	struct mk_object_label *labels =
-		store_new(&class_->store, of->labels.count * sizeof(*labels));
-	struct key *key, *next;
+	return link ? mk_index_entry(link, struct class_, link) : NULL;
+}
 
-	for (size_t i = 0; i < of->labels.count; i++)
-		if (keys_have_label(policies, of->labels.of[i].key))
-			labels[class_->labels.count++] = (struct mk_object_label){
-				.key = store_text(&class_->store, of->labels.of[i].key),
-				.value = store_text(&class_->store, of->labels.of[i].value),
+struct class_ *class_after(const struct mk_policies *policies, const struct class_ *class_)
+{
+	return class_of(mk_index_after(&policies->classes, class_ ? &class_->link : NULL));
+}
+
+static struct class_ *class_find(const struct mk_policies *policies, uint64_t id)
+{
+	struct mk_index_link *link =
+		mk_index_find(&policies->classes, mk_index_hash(&id, sizeof(id)));
+
+	while (link && class_of(link)->id != id)
+		link = mk_index_find_next(link);
+	return class_of(link);
+}
+
+static void fill_labels(struct mk_policies *policies, struct class_ *class_,
+			const struct mk_labels *labels)
+{
+	for (size_t i = 0; i < labels->count; i++)
+		if (keys_have_label(policies, labels->of[i].key))
+			class_->own[class_->labels.count++] = (struct mk_object_label){
+				.key = text_get(&policies->texts, labels->of[i].key),
+				.value = text_get(&policies->texts, labels->of[i].value),
 			};
-	class_->labels.of = labels;
-	if (policies->port_names)
-		class_->ports = store_new(&class_->store, of->port_count * sizeof(*class_->ports));
+	class_->labels.of = class_->own;
+}
+
+static void fill_ports(struct mk_policies *policies, struct class_ *class_,
+		       const struct mk_workload *of)
+{
+	if (!policies->port_names || of->port_count == 0)
+		return;
+	class_->ports = memory_new(of->port_count * sizeof(*class_->ports));
 	for (size_t i = 0; i < of->port_count; i++) {
 		if (!keys_have_port(policies, of->ports[i].name))
 			continue;
 		class_->ports[class_->port_count] = of->ports[i];
 		class_->ports[class_->port_count++].name =
-			store_text(&class_->store, of->ports[i].name);
+			text_get(&policies->texts, of->ports[i].name);
 	}
-	class_->blocks =
-		store_new(&class_->store, HASH_COUNT(policies->blocks) * sizeof(*class_->blocks));
+}
+
+static void fill_blocks(struct mk_policies *policies, struct class_ *class_, const struct mk_ip *ip)
+{
+	struct key *key, *next;
+
+	if (!policies->blocks)
+		return;
+	class_->blocks = memory_new(HASH_COUNT(policies->blocks) * sizeof(*class_->blocks));
 	HASH_ITER(hh, policies->blocks, key, next)
 		if (block_has(&key->block, ip))
 			class_->blocks[class_->block_count++] = key;
 }
 
+static size_t count_labels(const struct mk_policies *policies, const struct mk_labels *labels)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < labels->count; i++)
+		count += keys_have_label(policies, labels->of[i].key);
+	return count;
+}
+
 static struct class_ *class_make(struct mk_policies *policies, struct space *space,
 				 const struct mk_workload *of, const struct mk_ip *ip, uint64_t id)
 {
-	struct class_ *class_ = memory_new(sizeof(*class_));
+	size_t label_count = count_labels(policies, &of->labels);
+	struct class_ *class_ =
+		memory_new(sizeof(*class_) + label_count * sizeof(struct mk_object_label));
 
 	class_->id = id;
-	class_->store.texts = &policies->texts;
 	class_->space = space;
 	class_->fresh = true;
 	class_->next_fresh = policies->fresh_classes;
 	policies->fresh_classes = class_;
-	fill_class(policies, class_, of, ip);
+	fill_labels(policies, class_, &of->labels);
+	fill_ports(policies, class_, of);
+	fill_blocks(policies, class_, ip);
 	DL_APPEND(space->classes, class_);
-	HASH_ADD(hh, policies->classes, id, sizeof(id), class_);
+	if (mk_index_add(&policies->classes, &class_->link, mk_index_hash(&id, sizeof(id))) < 0)
+		uthash_fatal("out of memory");
 	return class_;
 }
 
 static struct class_ *class_by_content(struct mk_policies *policies, struct space *space,
 				       const struct mk_workload *of, const struct mk_ip *ip)
 {
-	struct class_ *class_;
 	uint64_t id;
 
 	policies->scratch.count = 0;
 	describe(policies, &policies->scratch, of, ip);
 	id = siphash(policies->hash_key, policies->scratch.at, policies->scratch.count);
 	id += id <= MK_PEER_UNKNOWN_POD ? MK_PEER_UNKNOWN_POD + 1 : 0;
-	HASH_FIND(hh, policies->classes, &id, sizeof(id), class_);
-	return class_ ?: class_make(policies, space, of, ip, id);
+	return class_find(policies, id) ?: class_make(policies, space, of, ip, id);
 }
 
 /* Pods of one workload look alike. While classes are decided, remember the class of each. */
@@ -141,10 +181,17 @@ static void forget_alike(struct mk_policies *policies)
 
 static void class_free(struct mk_policies *policies, struct class_ *class_)
 {
-	HASH_DEL(policies->classes, class_);
+	mk_index_remove(&policies->classes, &class_->link);
 	DL_DELETE(class_->space->classes, class_);
 	class_->space->changed = true;
-	store_release(&class_->store);
+	for (size_t i = 0; i < class_->labels.count; i++) {
+		text_put(&policies->texts, class_->own[i].key);
+		text_put(&policies->texts, class_->own[i].value);
+	}
+	for (size_t i = 0; i < class_->port_count; i++)
+		text_put(&policies->texts, class_->ports[i].name);
+	free(class_->ports);
+	free(class_->blocks);
 	free(class_);
 }
 
@@ -474,11 +521,14 @@ int mk_policies_set_nodes(struct mk_policies *policies,
 
 void classes_release(struct mk_policies *policies)
 {
-	struct class_ *class_, *next_class;
+	struct class_ *class_, *next;
 
 	rows_each_kept(&policies->rows[IDENTITIES], forget_claims, NULL);
-	HASH_ITER(hh, policies->classes, class_, next_class)
+	for (class_ = class_after(policies, NULL); class_; class_ = next) {
+		next = class_after(policies, class_);
 		class_free(policies, class_);
+	}
+	mk_index_release(&policies->classes);
 	keys_forget_kept(policies);
 	free(policies->changed_addresses);
 	free(policies->nodes);

@@ -34,10 +34,12 @@ struct piece {
  * pointers. */
 struct store {
 	struct texts *texts;
-	struct text **held;
+	const char **held;
 	size_t held_count, held_room;
 	struct piece *pieces;
 };
+const char *text_get(struct texts *texts, const char *text);
+void text_put(struct texts *texts, const char *text);
 const char *store_text(struct store *store, const char *text); /* NULL: NULL */
 void *store_new(struct store *store, size_t size); /* zeroed; 0 bytes: NULL */
 void store_release(struct store *store);
@@ -265,21 +267,23 @@ bool keys_have_port(const struct mk_policies *policies, const char *name);
 /* ---- classes.c ------------------------------------------------------------------------------- */
 
 struct class_ {
-	UT_hash_handle hh;
+	struct mk_index_link link;
+	bool fresh; /* no set has looked at it */
+	bool dead;
 	uint64_t id;
-	struct store store;
 	struct space *space;
 	struct class_ *prev, *next; /* in @space */
 	struct class_ *next_dead, *next_fresh;
-	bool fresh; /* no set has looked at it */
-	bool dead;
-	size_t references; /* addresses */
-	struct mk_labels labels;
+	struct mk_labels labels; /* of @own */
+	uint32_t references; /* addresses */
 	struct mk_named_port *ports;
-	size_t port_count;
 	struct key **blocks;
-	size_t block_count;
+	uint32_t port_count, block_count;
+	struct mk_object_label own[];
 };
+
+/* Visit all classes: after NULL the first one. */
+struct class_ *class_after(const struct mk_policies *policies, const struct class_ *class_);
 
 /* A further Pod's claim on an address. */
 struct claim {
@@ -478,7 +482,8 @@ struct mk_policies {
 	bool keys_changed; /* each pod needs a class again */
 	struct address **changed_addresses;
 	size_t changed_address_count, changed_address_room;
-	struct class_ *classes, *dead_classes, *fresh_classes;
+	struct mk_index classes; /* by id */
+	struct class_ *dead_classes, *fresh_classes;
 	struct alike *alike; /* while classes are decided */
 
 	struct set_ *sets;

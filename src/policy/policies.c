@@ -260,7 +260,7 @@ void mk_policies_figures(const struct mk_policies *policies, struct mk_policy_fi
 
 	*figures = (struct mk_policy_figures){
 		.sets = HASH_COUNT(policies->sets),
-		.classes = HASH_COUNT(policies->classes),
+		.classes = policies->classes.count,
 		.policies = HASH_COUNT(policies->policies),
 		.audited_policies = policies->audited_policies,
 		.chains = policies->chain_count,

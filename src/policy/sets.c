@@ -293,10 +293,10 @@ static void list_changed_classes(struct mk_policies *policies, struct class_list
 
 static void answer_all(struct mk_policies *policies, struct set_ *set)
 {
-	struct class_ *class_, *next;
+	struct class_ *class_ = NULL;
 
 	begin_set(policies, set);
-	HASH_ITER(hh, policies->classes, class_, next)
+	while ((class_ = class_after(policies, class_)))
 		if (class_->references > 0)
 			answer_first(policies, set, class_);
 }

@@ -13,25 +13,38 @@ struct text {
 	char text[];
 };
 
-const char *store_text(struct store *store, const char *text)
+const char *text_get(struct texts *texts, const char *text)
 {
+	size_t chars = strlen(text);
 	struct text *found;
-	size_t chars;
 
-	if (!text)
-		return NULL;
-	chars = strlen(text);
-	HASH_FIND(hh, store->texts->all, text, chars, found);
+	HASH_FIND(hh, texts->all, text, chars, found);
 	if (!found) {
 		found = memory_new(sizeof(*found) + chars + 1);
 		memcpy(found->text, text, chars);
-		HASH_ADD_KEYPTR(hh, store->texts->all, found->text, chars, found);
+		HASH_ADD_KEYPTR(hh, texts->all, found->text, chars, found);
 	}
 	found->references++;
+	return found->text;
+}
+
+void text_put(struct texts *texts, const char *text)
+{
+	struct text *found = (void *)(text - offsetof(struct text, text));
+
+	if (--found->references > 0)
+		return;
+	HASH_DEL(texts->all, found);
+	free(found);
+}
+
+const char *store_text(struct store *store, const char *text)
+{
+	if (!text)
+		return NULL;
 	store->held = memory_grow(store->held, store->held_count, &store->held_room,
 				  sizeof(*store->held));
-	store->held[store->held_count++] = found;
-	return found->text;
+	return store->held[store->held_count++] = text_get(store->texts, text);
 }
 
 void *store_new(struct store *store, size_t size)
@@ -51,10 +64,7 @@ void store_release(struct store *store)
 	struct piece *next;
 
 	for (size_t i = 0; i < store->held_count; i++)
-		if (--store->held[i]->references == 0) {
-			HASH_DEL(store->texts->all, store->held[i]);
-			free(store->held[i]);
-		}
+		text_put(store->texts, store->held[i]);
 	free(store->held);
 	for (struct piece *piece = store->pieces; piece; piece = next) {
 		next = piece->next;
