@@ -299,6 +299,7 @@ def two_agents():
     wait("slices", lambda: addresses(server) == ["240.0.3.9"], MANY_S)
     wait("the other one's look", lambda: any(e["method"] == "GET" for e in of_lease(server)))
     expect("the second", [x for x in second.lines if x in ("leads", "follows")], [])
+    has("import", server, MCS + "serviceimports", ["web"])
     wait("status", lambda: server.done("GET", MCS + "serviceimports/web").get("status", {}).get("conditions"), MANY_S)
     before = server.done("GET", MCS + "serviceimports/web")["metadata"]["resourceVersion"]
     count = len(writes(server, "serviceimports"))
@@ -438,7 +439,7 @@ def refusals():
     client.logs("(HTTP status 403); apply multicluster.yaml again, its roles allow it")
     tries = len([e for e in writes(server, "endpointslices/")])
     wait("another try", lambda: len(writes(server, "endpointslices/")) > tries, MANY_S)
-    expect("lines", client.said().count("warn EndpointSlice"), 1)
+    expect("lines", client.said().count("warn EndpointSlice shop/"), 1)
     server.faults()
     wait("slices", lambda: addresses(server) == ["10.244.1.5"], MANY_S)
 

@@ -6,6 +6,7 @@ import copy
 import gzip
 import json
 import os
+import random
 import re
 import time
 
@@ -91,6 +92,7 @@ class Watch:
         sent, next_bookmark = at, time.monotonic() + self.api.bookmark_s
         while True:
             while late := [e for e in self.resource.events if e[0] > sent]:
+                await asyncio.sleep(random.uniform(0, DELAY_S))
                 for version, before, after in late:
                     await self.event(before, after)
                     sent = version
@@ -119,6 +121,10 @@ class Watch:
         if at is not None:
             await self.follow(at)
         await self.exchange.end()
+
+
+# Answers and events for the agent come after a random time up to this. So a race of a test shows.
+DELAY_S = float(os.environ.get("MK_STANDIN_DELAY_MS", "0")) / 1000
 
 
 class Api:
@@ -168,6 +174,8 @@ class Api:
         if exchange.path.startswith("/standin/"):
             await self.admin(exchange)
             return
+        if entry["agent"].startswith("monokube"):
+            await asyncio.sleep(random.uniform(0, DELAY_S))
         fault = self.take_fault(exchange)
         if fault:
             entry["recording"] = fault.get("recording")
