@@ -31,6 +31,21 @@ int mk_error_set(struct mk_error *err, int code, const char *fmt, ...)
 	return ret;
 }
 
+/* Returns a remedy that is the same wherever the error comes from, or "". */
+static const char *remedy_of(int code)
+{
+	switch (code) {
+	case EMFILE:
+		return " (raise the limit of open files of this process, LimitNOFILE in systemd)";
+	case ENFILE:
+		return " (raise sysctl fs.file-max)";
+	case EROFS:
+		return " (mount it read-write)";
+	default:
+		return "";
+	}
+}
+
 int mk_error_errno(struct mk_error *err, int code, const char *fmt, ...)
 {
 	va_list args;
@@ -42,7 +57,8 @@ int mk_error_errno(struct mk_error *err, int code, const char *fmt, ...)
 	va_end(args);
 	if (err) {
 		used = strlen(err->text);
-		snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(-ret));
+		snprintf(err->text + used, sizeof(err->text) - used, ": %s%s", strerror(-ret),
+			 remedy_of(-ret));
 	}
 	return ret;
 }

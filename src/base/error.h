@@ -25,7 +25,8 @@ struct mk_error {
 int mk_error_set(struct mk_error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Like mk_error_set(), with ": " and strerror(code) after the text. */
+/* Like mk_error_set(), with ": " and strerror(code) after the text, and the remedy of those errors
+ * that have one everywhere. */
 int mk_error_errno(struct mk_error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -327,6 +327,11 @@ START_TEST(test_error_errno)
 	ck_assert_int_eq(mk_error_errno(&err, ENOENT, "cannot open '%s'", "x"), -ENOENT);
 	ck_assert_str_eq(mk_error_text(&err), "cannot open 'x': No such file or directory");
 	ck_assert_int_eq(mk_error_errno(NULL, ENOENT, "x"), -ENOENT);
+	mk_error_errno(&err, EROFS, "cannot write '%s'", "x");
+	ck_assert_str_eq(mk_error_text(&err),
+			 "cannot write 'x': Read-only file system (mount it read-write)");
+	mk_error_errno(&err, EMFILE, "cannot open '%s'", "x");
+	ck_assert_ptr_nonnull(strstr(mk_error_text(&err), "LimitNOFILE"));
 }
 END_TEST
 
