@@ -283,7 +283,8 @@ static int fill(struct mk_overlay *overlay, struct sides *sides, struct mk_error
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Log a missing entry if neither device nor nodes changed: then another process has removed it. */
+/* Log a missing entry that was put back if neither device nor nodes changed: then another process
+ * had removed it. */
 static void say_repaired(struct mk_overlay *overlay, const struct entry *entry, const char *what)
 {
 	char text[MK_IP_STRLEN];
@@ -326,11 +327,11 @@ static int put(struct mk_overlay *overlay, int ifindex, const struct entries *wa
 
 		if (has(found, entry))
 			continue;
-		say_repaired(overlay, entry, what);
 		(*changes)++;
 		if (put_one(overlay->nl, ifindex, entry, err) < 0)
 			return mk_error_wrap(err, "node '%s'",
 					     entry->node ? entry->node : "of another cluster");
+		say_repaired(overlay, entry, what);
 	}
 	return 0;
 }

@@ -290,9 +290,10 @@ static int sync_peers(struct mk_overlay *overlay, const struct mk_wg_device *dev
 
 		if (!wireguard_change(found, wanted, &put))
 			continue;
-		say_repaired(overlay, found, wanted);
 		++*changes;
 		ret = mk_wg_peer_put(ifindex, &put, err);
+		if (ret == 0)
+			say_repaired(overlay, found, wanted);
 	}
 	return ret;
 }
