@@ -6,6 +6,8 @@
 
 #include "base/state_file.h"
 
+#define LEFT_OUT "left-out "
+
 static void write_plan(FILE *out, const struct mk_overlay_view *view,
 		       const struct mk_overlay_plan *plan)
 {
@@ -23,6 +25,10 @@ static void write_plan(FILE *out, const struct mk_overlay_view *view,
 				peer->wireguard.port);
 		fputc('\n', out);
 	}
+	for (size_t i = 0; i < plan->left_out_count; i++)
+		if (plan->left_out[i].wrong)
+			fprintf(out, LEFT_OUT "%s %s\n", plan->left_out[i].node,
+				plan->left_out[i].reason);
 }
 
 /* Lines of a family that the node does not run any more are not written again. */
@@ -39,6 +45,10 @@ static void write_others(FILE *out, const struct mk_overlay_view *view,
 			fprintf(out, "%s %s%s%s\n", mk_cidr_format(&names->list[i].pod_cidr, cidr),
 				names->list[i].name, names->list[i].wireguard ? " " : "",
 				names->list[i].wireguard ?: "");
+	for (size_t i = 0; i < names->left_out_count; i++)
+		if (names->left_out[i].family == other)
+			fprintf(out, LEFT_OUT "%s %s\n", names->left_out[i].name,
+				names->left_out[i].reason);
 }
 
 int mk_node_names_write(const char *state_dir, const struct mk_overlay_view *view,
@@ -63,6 +73,21 @@ int mk_node_names_write(const char *state_dir, const struct mk_overlay_view *vie
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
+/* It belongs to the family of the line before. */
+static void take_left_out(struct mk_node_names *names, char *line)
+{
+	char *blank = strchr(line, ' ');
+
+	if (!blank || names->count == 0)
+		return;
+	*blank = '\0';
+	names->left_out[names->left_out_count++] = (struct mk_node_left_out){
+		.family = names->list[names->count - 1].pod_cidr.ip.family,
+		.name = line,
+		.reason = blank + 1,
+	};
+}
+
 static void take_line(struct mk_node_names *names, char *line)
 {
 	struct mk_node_name *name = &names->list[names->count];
@@ -70,6 +95,10 @@ static void take_line(struct mk_node_names *names, char *line)
 
 	if (!blank || blank[1] == '\0')
 		return;
+	if (strncmp(line, LEFT_OUT, strlen(LEFT_OUT)) == 0) {
+		take_left_out(names, blank + 1);
+		return;
+	}
 	*blank = '\0';
 	name->name = blank + 1;
 	blank = strchr(name->name, ' ');
@@ -90,7 +119,8 @@ int mk_node_names_read(const char *state_dir, struct mk_node_names *names, struc
 	if (lines <= 0)
 		return lines;
 	names->list = calloc((size_t)lines, sizeof(*names->list));
-	if (!names->list)
+	names->left_out = calloc((size_t)lines, sizeof(*names->left_out));
+	if (!names->list || !names->left_out)
 		return mk_error_errno(err, ENOMEM, "cannot read the names of nodes");
 	for (char *line = strtok_r(names->text, "\n", &rest); line;
 	     line = strtok_r(NULL, "\n", &rest))
@@ -101,6 +131,7 @@ int mk_node_names_read(const char *state_dir, struct mk_node_names *names, struc
 void mk_node_names_release(struct mk_node_names *names)
 {
 	free(names->list);
+	free(names->left_out);
 	free(names->text);
 	*names = (struct mk_node_names){ 0 };
 }

@@ -2,8 +2,9 @@
 /* src/overlay/node_names.h - which Node has which pod range: the tables hold only addresses. The
  * agent keeps a file in its state directory, one line `POD-CIDR NAME` per Node and family: IPv4's
  * lines first, and the own Node first in each family. The WireGuard key and port of another Node
- * follow as KEY:PORT. Subcommands that show nodes read it, also
- * while no agent runs. */
+ * follow as KEY:PORT. After the lines of a family come the Nodes that the overlay leaves out until
+ * an operator corrects them: `left-out NAME REASON`. Subcommands that show nodes read it, also while
+ * no agent runs. */
 #ifndef MK_OVERLAY_NODE_NAMES_H
 #define MK_OVERLAY_NODE_NAMES_H
 
@@ -26,9 +27,14 @@ struct mk_node_name {
 	const char *name;
 	const char *wireguard; /* KEY:PORT; NULL: none */
 };
+struct mk_node_left_out {
+	sa_family_t family;
+	const char *name, *reason;
+};
 struct mk_node_names {
 	struct mk_node_name *list; /* as in the file */
-	size_t count;
+	struct mk_node_left_out *left_out;
+	size_t count, left_out_count;
 	char *text; /* the names point into it */
 };
 /* Without a file: no names. Other lines are ignored. mk_node_names_release() in any case. */

@@ -191,6 +191,8 @@ node_collides()
 	node node7 2 | sed 's/192.168.99.12/192.168.99.17/' | apply node7
 	wait_for 10 says_event "node 'node7': its pod CIDR 10.244.2.0/24 collides with node 'node2'"
 	logged "$start" "^warn left out of the overlay: node 'node7'"
+	expect_match "check" "Node 'node7' is left out: its pod CIDR 10.244.2.0/24 collides with node 'node2'" \
+		"$(on node1 "$MK_BIN" check || true)"
 	knows_node 2
 	lab delete node7.yaml
 	knows_node 2

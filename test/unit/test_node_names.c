@@ -49,7 +49,14 @@ static void write_two_of(bool both)
 {
 	struct mk_overlay_peer peer = { .node = (char *)(uintptr_t) "node2",
 					.pod_cidr = cidr("10.244.2.0/24") };
-	const struct mk_overlay_plan plan = { .peers = &peer, .peer_count = 1 };
+	struct mk_overlay_left_out left[] = {
+		{ (char *)(uintptr_t) "node8", (char *)(uintptr_t) "it has no IPv4 pod CIDR yet",
+		  false },
+		{ (char *)(uintptr_t) "node9", (char *)(uintptr_t) "its pod CIDR collides", true },
+	};
+	const struct mk_overlay_plan plan = {
+		.peers = &peer, .peer_count = 1, .left_out = left, .left_out_count = 2
+	};
 	const struct mk_cidr clusters[MK_FAMILIES] = { cidr("10.244.0.0/16"),
 						       both ? cidr("fd00:10:244::/48") : none };
 	const struct mk_cidr own[MK_FAMILIES] = { cidr("10.244.1.0/24"), none };
@@ -83,6 +90,14 @@ static void write_two_of_ipv6(void)
 	ck_ok(mk_node_names_write(dir, &view, &plan, &err));
 }
 
+static void check_left_out(const struct mk_node_names *names)
+{
+	ck_assert_uint_eq(names->left_out_count, 1);
+	ck_assert_uint_eq(names->left_out[0].family, AF_INET);
+	ck_assert_str_eq(names->left_out[0].name, "node9");
+	ck_assert_str_eq(names->left_out[0].reason, "its pod CIDR collides");
+}
+
 START_TEST(test_written_and_read)
 {
 	struct mk_node_names names;
@@ -93,6 +108,7 @@ START_TEST(test_written_and_read)
 	ck_assert_str_eq(find(&names, "10.244.1.7"), "node1");
 	ck_assert_str_eq(find(&names, "10.244.2.0"), "node2");
 	ck_assert_ptr_null(find(&names, "10.244.3.1"));
+	check_left_out(&names);
 	mk_node_names_release(&names);
 }
 END_TEST
@@ -221,7 +237,8 @@ END_TEST
 
 START_TEST(test_strange_lines)
 {
-	static const char text[] = "\n10.244.1.0/24\n10.244.1.0/24 \nx y\n10.244.2.0/24 node2\n";
+	static const char text[] = "\n10.244.1.0/24\n10.244.1.0/24 \nx y\nleft-out node9 why\n"
+				   "10.244.2.0/24 node2\nleft-out\nleft-out \nleft-out node9\n";
 	struct mk_node_names names;
 
 	ck_ok(mk_node_names_read(dir, &names, &err)); /* no file */
@@ -230,6 +247,7 @@ START_TEST(test_strange_lines)
 	ck_ok(mk_file_replace(path, text, strlen(text), 0600, &err));
 	ck_ok(mk_node_names_read(dir, &names, &err));
 	ck_assert_uint_eq(names.count, 1);
+	ck_assert_uint_eq(names.left_out_count, 0);
 	ck_assert_str_eq(find(&names, "10.244.2.9"), "node2");
 	mk_node_names_release(&names);
 }
@@ -249,6 +267,7 @@ START_TEST(test_two_families)
 	ck_assert_str_eq(find(&names, "10.244.2.7"), "node2");
 	ck_assert_str_eq(find(&names, "fd00:10:244:1::7"), "node1");
 	ck_assert_str_eq(find(&names, "fd00:10:244:3::7"), "node3");
+	check_left_out(&names);
 	mk_node_names_release(&names);
 	ck_assert_int_eq(stat(path, &before), 0);
 	write_two_of(true);

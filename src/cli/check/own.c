@@ -211,6 +211,20 @@ void check_hooks(struct mk_checking *checking)
 
 /* ---- nodes and pods -------------------------------------------------------------------------- */
 
+/* The agent reports the same: src/agent/node/peers.c. */
+static void check_left_out(struct mk_checking *checking)
+{
+	const struct mk_node_names *names = &checking->view->node_names;
+
+	for (size_t i = 0; i < names->left_out_count; i++)
+		if (names->left_out[i].family == checking->view->family)
+			check_found(
+				checking, "nodes",
+				"correct that Node, or delete it if its machine is gone: its pods are not reached",
+				"Node '%s' is left out: %s", names->left_out[i].name,
+				names->left_out[i].reason);
+}
+
 void check_nodes(struct mk_checking *checking)
 {
 	cleanup_free struct mk_cli_node *nodes = NULL;
@@ -228,6 +242,7 @@ void check_nodes(struct mk_checking *checking)
 				    nodes[i].name ? nodes[i].name : "", nodes[i].name ? ", " : "",
 				    mk_cidr_format(&nodes[i].pod_cidr, text),
 				    mk_cli_node_fault(&nodes[i]));
+	check_left_out(checking);
 	if (checking->wrong == before)
 		check_found(checking, "nodes", NULL,
 			    "%zu others, each with route, neighbour and FDB entry", count);
