@@ -348,6 +348,7 @@ int agent_each_family(struct mk_agent *agent, agent_family_row *row, struct mk_e
 ROW(check_addresses, mk_own_node_check(&agent->node, err))
 ROW(check_primary, agent_check_primary(&agent->core.config, err))
 ROW(move_conf, agent_move_conf(&agent->core.config, err))
+ROW(move_pins, agent_move_pins(&agent->core.config, err))
 ROW(rename_devices, agent_rename_devices(&agent->core.config, agent->core.nl, err))
 FAMILY_ROW(check_abi, is_configured, mk_abi_check(family->dir, err))
 ROW(write_record, mk_record_write(&agent->core.config, agent->process.source_text.text, err))
@@ -361,10 +362,10 @@ FAMILY_ROW(start_sessions, is_configured, agent_sessions_start(&side->sessions, 
 /* Change nothing on the host before the settings are known to suit the cluster, and the lock shows
  * that no other agent runs here. */
 static int (*const start_steps[])(struct mk_agent *agent, struct mk_error *err) = {
-	choose_source,	 start_core,   start_signals,  start_health, start_model,
-	check_addresses, take_lock,    check_primary,  check_abi,    rename_devices,
-	move_conf,	 write_record, give_up_rights, start_rtnl,   start_sessions,
-	start_policies,	 start_leader,
+	choose_source,	 start_core,	 start_signals, start_health,	start_model,
+	check_addresses, take_lock,	 check_primary, move_pins,	check_abi,
+	rename_devices,	 move_conf,	 write_record,	give_up_rights, start_rtnl,
+	start_sessions,	 start_policies, start_leader,
 };
 
 static int start(struct mk_agent *agent, struct mk_error *err)

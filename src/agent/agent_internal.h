@@ -135,13 +135,15 @@ typedef int agent_family_row(struct mk_agent *agent, unsigned i, struct mk_error
 mk_must_check int agent_each_family(struct mk_agent *agent, agent_family_row *row,
 				    struct mk_error *err);
 
-/* former_family.c: refuse a start with another primary family while there are pods. */
+/* former.c: refuse a start with another primary family while there are pods. */
 mk_must_check int agent_check_primary(const struct mk_config *config, struct mk_error *err);
 /* Give devices that the last run made the names of today's settings. */
 mk_must_check int agent_rename_devices(const struct mk_config *config, struct mk_nl *nl,
 				       struct mk_error *err);
 /* Move the last run's CNI configuration to today's cniConfFilePath. */
 mk_must_check int agent_move_conf(const struct mk_config *config, struct mk_error *err);
+/* Move the last run's pins to today's bpfDir. */
+mk_must_check int agent_move_pins(const struct mk_config *config, struct mk_error *err);
 /* Remove the half of a family that clusterCidr does not have any more. */
 mk_must_check int agent_remove_former(struct mk_core *core, struct mk_error *err);
 

@@ -261,6 +261,25 @@ devices_get_other_names()
 	on client ping -c 1 -W 2 "$WEB_2"
 }
 
+bpf_dirs() { on node1 ls -I "*.debug" /sys/fs/bpf | tr '\n' ' '; }
+
+# A connection to a Service lives in the pinned tables.
+pins_get_another_directory()
+{
+	local -A PIPES=()
+	hold service client "$VIP:80"
+	lab agent stop node1
+	MK_AGENT_FLAGS='--bpf-dir /sys/fs/bpf/other' lab agent start node1
+	expect_eq "directories of bpffs" "other " "$(bpf_dirs)"
+	pulse 2
+	on client ping -c 1 -W 2 "$WEB_2"
+	lab agent stop node1
+	lab agent start node1
+	expect_eq "directories of bpffs" "monokube " "$(bpf_dirs)"
+	pulse 3
+	expect_match "check" "healthy$" "$(on node1 "$MK_BIN" check || true)"
+}
+
 # A control-plane node that the agent leaves alone: no device, no table, no NodePort; the others
 # serve.
 control_plane_is_left_alone()
@@ -368,6 +387,7 @@ check "no packet is lost while agents come and go" no_packet_is_lost
 check "changes while it was away are found" changed_meanwhile
 check "wrong settings are named with key and value" wrong_settings
 check "vxlanIfaceName and sfcIfaceName change: the devices get the new names" devices_get_other_names
+check "bpfDir changes: the tables go along, and connections stay" pins_get_another_directory
 check "isCPNodesDeployAllowed false: a node of the control plane is left alone, NodePorts too" control_plane_is_left_alone
 check "a second agent is refused, and touches nothing" second_agent
 check "cleanup removes everything" cleanup_removes_all

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A start with other settings than the last run had. The second family of clusterCidr comes and
  * goes; the primary family stays while there are pods, whose addresses and MACs follow from it.
- * Devices and the CNI configuration get other names. */
+ * Devices, the CNI configuration and the pinned tables get other names. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/agent_internal.h"
 #include "base/cleanup.h"
@@ -107,6 +108,25 @@ int agent_move_conf(const struct mk_config *config, struct mk_error *err)
 	else
 		mk_log_warn("%s: remove it, because a runtime takes the file that sorts first",
 			    mk_error_text(&why));
+	return 0;
+}
+
+/* bpffs can rename a directory: tables and programs stay what they are. */
+int agent_move_pins(const struct mk_config *config, struct mk_error *err)
+{
+	struct mk_record record;
+	int ret = mk_record_read(config->state_dir, &record, err);
+
+	if (ret < 0 || !*record.cluster_cidr || strcmp(record.bpf_dir, config->bpf_dir) == 0 ||
+	    access(record.bpf_dir, F_OK) < 0) /* without a range it is no run's record */
+		return ret < 0 ? ret : 0;
+	if (rename(record.bpf_dir, config->bpf_dir) == 0)
+		mk_log_info("tables and programs have another directory now former=%s path=%s",
+			    record.bpf_dir, config->bpf_dir);
+	else
+		mk_log_warn(
+			"cannot rename '%s' to '%s': %s; connections that Services translate begin again; `rm -r %s` gives its memory back",
+			record.bpf_dir, config->bpf_dir, strerror(errno), record.bpf_dir);
 	return 0;
 }
 
