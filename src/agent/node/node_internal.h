@@ -4,7 +4,23 @@
 #ifndef MK_AGENT_NODE_NODE_INTERNAL_H
 #define MK_AGENT_NODE_NODE_INTERNAL_H
 
+#include <stdio.h>
+
 #include "agent/node/own_node.h"
+
+/* node_list.c: nodes in words. */
+struct node_list {
+	FILE *out;
+	char *text;
+	size_t size, count;
+};
+void node_list_begin(struct node_list *list);
+/* Count one more node. Returns where its words go; NULL: there is no room for them. */
+FILE *node_list_add(struct node_list *list);
+#define NODES_SHOW_ALL " (`monokube nodes` shows all)"
+/* Returns the text, which the caller frees, empty without nodes; NULL: out of memory. @all follows
+ * the number of the nodes that have no words: it says where they are. */
+char *node_list_end(struct node_list *list, const char *all);
 
 /* family.c: read the host's addresses of both families. The caller frees *@addresses, also after an
  * error. */

@@ -69,27 +69,27 @@ int find_links(struct mk_own_family *own, struct mk_error *err)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static void put_node(FILE *out, const struct mk_overlay_peer *peer, sa_family_t family,
-		     size_t before)
+static void put_node(FILE *out, const struct mk_overlay_peer *peer, sa_family_t family)
 {
 	char ip[MK_IP_STRLEN];
 
+	if (!out)
+		return;
 	if (peer->link_ip.family == AF_UNSPEC)
-		fprintf(out, "%snode '%s' has no %s InternalIP", before ? "; " : "", peer->node,
-			mk_family_name(family));
+		fprintf(out, "node '%s' has no %s InternalIP", peer->node, mk_family_name(family));
 	else
-		fprintf(out, "%snode '%s' (%s) %s", before ? "; " : "", peer->node,
-			mk_ip_format(&peer->link_ip, ip),
+		fprintf(out, "node '%s' (%s) %s", peer->node, mk_ip_format(&peer->link_ip, ip),
 			peer->is_tried ? "answers no probe on the link"
 				       : "is on no network of an uplink");
 }
 
 struct direct_count {
 	size_t direct; /* nodes that get direct packets, in the family that has more */
-	size_t others, undecided; /* .. that get none; .. whose probes go on */
+	size_t undecided; /* .. whose probes go on */
+	struct node_list others; /* .. that get none */
 };
 
-static void count_family(const struct mk_own_family *own, struct direct_count *count, FILE *out)
+static void count_family(const struct mk_own_family *own, struct direct_count *count)
 {
 	size_t direct = 0;
 
@@ -101,7 +101,7 @@ static void count_family(const struct mk_own_family *own, struct direct_count *c
 		else if (peer->is_tried && !is_silent(own, peer))
 			count->undecided++;
 		else
-			put_node(out, peer, own->family->family, count->others++);
+			put_node(node_list_add(&count->others), peer, own->family->family);
 	}
 	count->direct = direct > count->direct ? direct : count->direct;
 }
@@ -109,18 +109,11 @@ static void count_family(const struct mk_own_family *own, struct direct_count *c
 /* List the nodes that get no direct packets. NULL: out of memory. */
 static char *count_direct(const struct mk_own_node *node, struct direct_count *count)
 {
-	char *text = NULL;
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-
 	*count = (struct direct_count){ 0 };
-	if (!out)
-		return NULL;
+	node_list_begin(&count->others);
 	for (size_t i = 0; i < MK_FAMILIES; i++)
-		count_family(&node->families[i], count, out);
-	if (fclose(out) != 0)
-		free(mk_steal_ptr(text));
-	return text;
+		count_family(&node->families[i], count);
+	return node_list_end(&count->others, NODES_SHOW_ALL);
 }
 
 void say_direct(struct mk_own_node *node)
@@ -135,7 +128,7 @@ void say_direct(struct mk_own_node *node)
 	if (!text || !sends_direct(config) || count.undecided || (!*text && !node->direct_said) ||
 	    !mk_is_news(&node->direct_said, text))
 		return;
-	if (!count.others)
+	if (!*text)
 		mk_log_info("packets to all nodes are direct now");
 	else if (config->routing == MK_ROUTING_DIRECT)
 		mk_log_warn(

@@ -9,37 +9,28 @@
 #include "base/log.h"
 #include "overlay/node_names.h"
 
-static const char *put_left_out(FILE *out, const struct mk_overlay_plan *plan, bool only_wrong,
-				const char *separator)
+static void put_left_out(struct node_list *list, const struct mk_overlay_plan *plan,
+			 bool only_wrong)
 {
 	for (size_t i = 0; i < plan->left_out_count; i++) {
 		const struct mk_overlay_left_out *left = &plan->left_out[i];
+		FILE *out = left->wrong || !only_wrong ? node_list_add(list) : NULL;
 
-		if (only_wrong && !left->wrong)
-			continue;
-		fprintf(out, "%snode '%s': %s", separator, left->node, left->reason);
-		separator = "; ";
+		if (out)
+			fprintf(out, "node '%s': %s", left->node, left->reason);
 	}
-	return separator;
 }
 
 /* "node 'a': reason; node 'b': reason", empty: none; NULL: out of memory. */
 static char *left_out_text(const struct mk_own_node *node, bool only_wrong)
 {
-	const char *separator = "";
-	char *text = NULL;
-	size_t size = 0;
-	FILE *stream = open_memstream(&text, &size);
+	struct node_list list;
 
-	if (!stream)
-		return NULL;
+	node_list_begin(&list);
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		if (node->core->families[i].runs)
-			separator = put_left_out(stream, &node->families[i].plan, only_wrong,
-						 separator);
-	if (fclose(stream) != 0)
-		free(mk_steal_ptr(text));
-	return text;
+			put_left_out(&list, &node->families[i].plan, only_wrong);
+	return node_list_end(&list, only_wrong ? " (`monokube check` names all)" : "");
 }
 
 /* Log changes only, not each Node's heartbeat. A new Node lacks something for a moment, as every
@@ -61,11 +52,6 @@ static void say_left_out(struct mk_own_node *node)
 
 /* ---- encryption ------------------------------------------------------------------------------ */
 
-struct clear_nodes {
-	FILE *out;
-	size_t count;
-};
-
 static void see_clear(void *ctx, const char *name, enum mk_overlay_lack lack)
 {
 	static const char *const texts[] = {
@@ -76,9 +62,10 @@ static void see_clear(void *ctx, const char *name, enum mk_overlay_lack lack)
 		[MK_OVERLAY_SAME_KEY] =
 			"has the key of another node: `monokube check` names both; remove wireguard.key of one of the two and restart its agent",
 	};
-	struct clear_nodes *clear = ctx;
+	FILE *out = node_list_add(ctx);
 
-	fprintf(clear->out, "%snode '%s' %s", clear->count++ ? "; " : "", name, texts[lack]);
+	if (out)
+		fprintf(out, "node '%s' %s", name, texts[lack]);
 }
 
 /* A node that cannot encrypt is the fault of all others. */
@@ -101,18 +88,15 @@ static void say_clear_text(const struct mk_own_node *node, const char *text)
 void mk_own_node_say_clear(struct mk_own_node *node)
 {
 	cleanup_free char *text = NULL;
-	struct clear_nodes clear = { 0 };
-	size_t size = 0;
+	struct node_list clear;
 
 	if (node->core->config.encryption == MK_ENCRYPTION_NONE)
 		return;
-	clear.out = open_memstream(&text, &size);
-	if (!clear.out)
-		return;
+	node_list_begin(&clear);
 	mk_overlay_each_clear(node->core->overlay, see_clear, &clear);
 	node->clear_count = clear.count;
-	if (fclose(clear.out) == 0 && (*text || node->clear_said) &&
-	    mk_is_news(&node->clear_said, text))
+	text = node_list_end(&clear, NODES_SHOW_ALL);
+	if (text && (*text || node->clear_said) && mk_is_news(&node->clear_said, text))
 		say_clear_text(node, text);
 }
 
