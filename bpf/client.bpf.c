@@ -54,6 +54,24 @@ static __always_inline int open_delegated(struct __sk_buff *skb, struct chain_ct
 	return service_reject(skb, ctx, pkt, ret);
 }
 
+/* An ICMP error for an external address belongs to no session here: routers that spread packets
+ * over nodes may send it by another node than the flow. The node of Maglev's choice gets it, as it
+ * gets the flow. */
+static __always_inline int find_pod_of_error(struct __sk_buff *skb, struct chain_ctx *ctx,
+					     struct packet *pkt, struct scratch *room)
+{
+	const struct mk_tuple error = pkt->tuple;
+	int is_found;
+
+	if (packet_inner(skb, pkt, &room->inner))
+		return TC_ACT_UNSPEC;
+	tuple_reverse(&pkt->tuple, &room->inner.tuple);
+	session_request_begin(&room->request, pkt);
+	is_found = is_to_delegate(pkt, &room->request);
+	pkt->tuple = error;
+	return is_found ? delegate_to(skb, ctx, pkt, room->request.set_id) : TC_ACT_UNSPEC;
+}
+
 /* ---- packets from the pod's node ------------------------------------------------------------- */
 
 static __always_inline int pass_answer(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -154,6 +172,8 @@ int client(struct __sk_buff *skb)
 	if (ret != MK_GO_ON || !room)
 		return drop(skb, ctx.hook, ret == MK_GO_ON ? MK_DROP_SESSION_TABLE_FULL : ret,
 			    &pkt.tuple);
+	if (pkt.l4 == MK_L4_ICMP_ERROR)
+		return find_pod_of_error(skb, &ctx, &pkt, room);
 	if (ctx.opens == CHAIN_OPENS_SERVICE && ctx.hook == MK_HOOK_OVERLAY)
 		return translate_refused(skb, &ctx, &pkt);
 	if (ctx.opens == CHAIN_OPENS_DELEGATED && ctx.flags & CHAIN_REUSES)

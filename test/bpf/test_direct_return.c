@@ -303,6 +303,28 @@ START_TEST(test_errors_of_external)
 }
 END_TEST
 
+/* Routers that spread packets over nodes send an error by any node. This one finds the pod's node as
+ * the node that took the flow did. Flows to a node's own address come by that node only. */
+START_TEST(test_error_by_another_node)
+{
+	struct frame error, out;
+
+	error = error_about(taken[3].answer, "icmp 198.51.100.1 > 198.51.100.9", NULL,
+			    ICMP_FRAG_NEEDED);
+	out = send_error("an external address", MK_HOOK_UPLINK, error, between.where,
+			 taken[3].answer);
+	if (between.to_node2)
+		ck_assert_str_eq(frame_mac_dest(&out), between.to_node2);
+	error = error_about(taken[1].answer, "icmp 198.51.100.1 > 192.168.99.11", NULL,
+			    ICMP_FRAG_NEEDED);
+	send_error("a NodePort", MK_HOOK_UPLINK, error, TO_HOST, taken[1].answer);
+	error = error_about("tcp 198.51.100.9:81 > 203.0.113.9:5000",
+			    "icmp 198.51.100.1 > 198.51.100.9", NULL, ICMP_FRAG_NEEDED);
+	send_error("an unknown port", MK_HOOK_UPLINK, error, TO_HOST, "198.51.100.9:81");
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 /* A client's packet that comes back by the node that it was sent to must not go round: no pod is
@@ -351,9 +373,13 @@ END_TEST
 /* ---- off ------------------------------------------------------------------------------------- */
 
 /* Without the setting packets are translated here, but another node's are taken. This node's own
- * are in VXLAN, though node2 has shown itself. */
+ * are in VXLAN, though node2 has shown itself. Errors about unknown flows are the host's. */
 START_TEST(test_off)
 {
+	const struct frame error = error_about(taken[3].answer, "icmp 198.51.100.1 > 198.51.100.9",
+					       NULL, ICMP_FRAG_NEEDED);
+
+	send_error("about an unknown flow", MK_HOOK_UPLINK, error, TO_HOST, taken[3].answer);
 	put_link("10.18.0.2", "192.168.99.12", LINK2, second(0), true);
 	hop("translated", MK_HOOK_UPLINK, taken[0].request, NULL, TO_OVERLAY,
 	    "tcp 203.0.113.9:5000 > 10.244.2.7:8080", NODE2);
@@ -377,6 +403,7 @@ static void add_both(TCase *tcase)
 	tcase_add_test(tcase, test_chooses_local);
 	tcase_add_test(tcase, test_errors);
 	tcase_add_test(tcase, test_errors_of_external);
+	tcase_add_test(tcase, test_error_by_another_node);
 	tcase_add_test(tcase, test_no_round);
 }
 
