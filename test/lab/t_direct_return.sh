@@ -7,9 +7,10 @@ set -euo pipefail
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 # shellcheck source=test/lab/lib/node_ports.sh
 . "$HERE/lib/node_ports.sh"
+# shellcheck source=test/lab/lib/narrow.sh
+. "$HERE/lib/narrow.sh"
 
 EXTERNAL=$(in_family 192.0.2.1)
-NARROW=$(in_family 198.51.100.2)
 KEEP="--client-address Keep"
 DIRECT="$KEEP --direct-server-return true"
 FLAGS=$KEEP
@@ -30,30 +31,7 @@ objects()
 	service_yaml pair pair 10.96.66.3 "{name: udp, port: 80, targetPort: 8080, nodePort: 30082, protocol: UDP}"
 }
 
-in_world() { command ip netns exec "$MK_LAB.world" "$@"; }
 in_underlay() { command ip netns exec "$MK_LAB.underlay" "$@"; }
-in_narrow() { command ip netns exec "$MK_LAB.narrow" "$@"; }
-
-# A client behind world, which is a router with a narrow link.
-narrow_up()
-{
-	ip netns add "$MK_LAB.narrow"
-	ip link add eth0 mtu 1300 netns "$MK_LAB.narrow" type veth peer name narrow0 mtu 1300 netns "$MK_LAB.world"
-	# shellcheck disable=SC2086 # NODAD may be nothing
-	{
-		ip -n "$MK_LAB.world" addr add 198.51.100.1/24 dev narrow0 $NODAD
-		ip -n "$MK_LAB.narrow" addr add "$NARROW/$(by_family 24 64)" dev eth0 $NODAD
-	}
-	ip -n "$MK_LAB.world" link set narrow0 up
-	ip -n "$MK_LAB.narrow" link set eth0 up
-	forward_in world
-	ip -n "$MK_LAB.narrow" route add default via 198.51.100.1 advmss 1380
-}
-narrow_down()
-{
-	command ip netns del "$MK_LAB.narrow" 2>/dev/null || true
-	cleanup
-}
 
 is_direct() { expect_eq "peers of $1 on the link" 2 "$(on "$1" curl -sg "$(url "$LOCALHOST" 10249)/metrics" | awk '$1 == "monokube_peers_direct" { print $2 }')"; }
 
@@ -202,7 +180,6 @@ narrow_link()
 	seen_at_least node2_data 100
 	(($(too_big) > errors)) || expect_eq "errors of the router" "more than $errors" "$(too_big)"
 }
-too_big() { in_world nstat -asz IpFragFails Ip6FragFails | awk 'NR > 1 { sum += $2 } END { print sum + 0 }'; }
 
 # One client port by three nodes to one pod: each flow has its answers, and the pod sees the client.
 collisions()
