@@ -31,13 +31,6 @@ loading()
 	load "$1" client --light "$2" "${ports[@]/#/$(with_port "$WORLD" '')}"
 }
 
-# strict_firewall NAME
-strict_firewall()
-{
-	firewall "$1"
-	on "$1" sysctl -qw net.netfilter.nf_conntrack_tcp_loose=0
-}
-
 # forget_flows REPLICA...: what they noted. Ports come again in later rounds.
 forget_flows()
 {

@@ -61,6 +61,12 @@ rules_in()
 	on "$1" nft -f "$TMP/rules"
 	echo "$IP" >"$TMP/nft-family"
 }
+# strict_firewall NAME: it refuses a connection whose begin it did not see
+strict_firewall()
+{
+	firewall "$1"
+	on "$1" sysctl -qw net.netfilter.nf_conntrack_tcp_loose=0
+}
 counted() { on "$1" nft -j list counter "$(<"$TMP/nft-family")" fw "$2" | jq '.nftables[] | select(.counter).counter.packets'; }
 flows_of() { on "$1" nft -j list set "$(<"$TMP/nft-family")" fw "$2" | jq -rc '.nftables[] | select(.set).set.elem // [] | .[] | (.elem.val // .).concat // .concat | join(" ")' | sort; }
 
