@@ -5,6 +5,7 @@
 #ifndef MK_BASE_INDEX_H
 #define MK_BASE_INDEX_H
 
+#include <endian.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -156,6 +157,68 @@ static inline void mk_index_release(struct mk_index *index)
 {
 	free(index->chains);
 	*index = (struct mk_index){ 0 };
+}
+
+/* ---- a hash with a key ----------------------------------------------------------------------- */
+
+/* SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012): without the key,
+ * contents cannot be chosen to have one hash. */
+#define MK_SIPHASH_KEY_BYTES 16
+
+static inline uint64_t mk_siphash_rotate(uint64_t x, unsigned bits)
+{
+	return x << bits | x >> (64 - bits);
+}
+
+static inline uint64_t mk_siphash_word(const uint8_t *at)
+{
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return le64toh(word);
+}
+
+static inline void mk_siphash_rounds(uint64_t v[4], unsigned count)
+{
+	while (count-- > 0) {
+		v[0] += v[1];
+		v[1] = mk_siphash_rotate(v[1], 13) ^ v[0];
+		v[0] = mk_siphash_rotate(v[0], 32);
+		v[2] += v[3];
+		v[3] = mk_siphash_rotate(v[3], 16) ^ v[2];
+		v[0] += v[3];
+		v[3] = mk_siphash_rotate(v[3], 21) ^ v[0];
+		v[2] += v[1];
+		v[1] = mk_siphash_rotate(v[1], 17) ^ v[2];
+		v[2] = mk_siphash_rotate(v[2], 32);
+	}
+}
+
+static inline void mk_siphash_compress(uint64_t v[4], uint64_t word)
+{
+	v[3] ^= word;
+	mk_siphash_rounds(v, 2);
+	v[0] ^= word;
+}
+
+/* Return SipHash-2-4 of @size bytes at @data. */
+static inline uint64_t mk_siphash(const uint8_t key[MK_SIPHASH_KEY_BYTES], const void *data,
+				  size_t size)
+{
+	const uint8_t *at = data, *end = at + size / 8 * 8;
+	uint64_t k0 = mk_siphash_word(key), k1 = mk_siphash_word(key + 8),
+		 last = (uint64_t)size << 56;
+	uint64_t v[4] = { k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261,
+			  k1 ^ 0x7465646279746573 };
+
+	for (; at < end; at += 8)
+		mk_siphash_compress(v, mk_siphash_word(at));
+	for (size_t i = 0; i < size % 8; i++)
+		last |= (uint64_t)end[i] << (8 * i);
+	mk_siphash_compress(v, last);
+	v[2] ^= 0xff;
+	mk_siphash_rounds(v, 4);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
 #endif

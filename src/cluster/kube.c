@@ -91,6 +91,19 @@ static void remove_object(void *ctx, const struct mk_resource *resource, const c
 		mk_model_delete(kube->model, resource->model_kind, namespace_, name);
 }
 
+static void each_pod(void *ctx, const struct mk_resource *resource,
+		     void (*visit)(void *of, const char *namespace_, const char *name), void *of)
+{
+	const struct mk_kube *kube = ctx;
+	const struct mk_pod_object *pod = mk_model_next(kube->model, MK_KIND_POD, NULL), *next;
+
+	(void)resource;
+	for (; pod; pod = next) {
+		next = mk_model_next(kube->model, MK_KIND_POD, pod);
+		visit(of, pod->of->namespace_, pod->name);
+	}
+}
+
 static void on_listed(void *ctx, const struct mk_resource *resource)
 {
 	struct mk_kube *kube = ctx;
@@ -121,10 +134,12 @@ static void on_absent(void *ctx, const struct mk_resource *resource)
 
 int kube_follow(struct mk_kube *kube, enum mk_resource_id id, struct mk_error *err)
 {
+	bool has_pods = kube->resources[id].model_kind == MK_KIND_POD;
 	const struct mk_reflector_sink sink = { .apply = apply,
 						.remove = remove_object,
 						.listed = on_listed,
 						.absent = on_absent,
+						.each = has_pods ? each_pod : NULL,
 						.ctx = kube };
 
 	kube->reflectors[id] = mk_reflector_start(kube->loop, kube->http, &kube->resources[id],

@@ -197,7 +197,7 @@ static uint64_t digest(const struct mk_policies *policies, const struct chain *c
 	bytes_put_selector(&bytes, &chain->replicas);
 	for (int i = 0; i < MK_POLICY_DIRECTIONS; i++)
 		bytes_put_number(&bytes, chain->content[i] ? chain->content[i]->digest : 0);
-	return siphash(policies->hash_key, bytes.at, bytes.count);
+	return mk_siphash(policies->hash_key, bytes.at, bytes.count);
 }
 
 /* ---- all chains ------------------------------------------------------------------------------ */
@@ -246,7 +246,7 @@ static uint64_t digest_all(const struct mk_policies *policies, struct chain *con
 
 	for (size_t i = 0; i < count; i++)
 		bytes_put_number(&bytes, digest(policies, chains[i]));
-	return count > 0 ? siphash(policies->hash_key, bytes.at, bytes.count) : 0;
+	return count > 0 ? mk_siphash(policies->hash_key, bytes.at, bytes.count) : 0;
 }
 
 void mk_policies_set_chains(struct mk_policies *policies, const struct mk_policy_chain *chains,

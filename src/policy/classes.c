@@ -17,7 +17,7 @@ static uint64_t hash_of_blocks(const struct mk_policies *policies, const struct 
 
 	HASH_ITER(hh, policies->blocks, key, next)
 		if (block_has(&key->block, ip))
-			sum += siphash(policies->hash_key, key->of, key->hh.keylen);
+			sum += mk_siphash(policies->hash_key, key->of, key->hh.keylen);
 	return sum;
 }
 
@@ -138,7 +138,7 @@ static struct class_ *class_by_content(struct mk_policies *policies, struct spac
 
 	policies->scratch.count = 0;
 	describe(policies, &policies->scratch, of, ip);
-	id = siphash(policies->hash_key, policies->scratch.at, policies->scratch.count);
+	id = mk_siphash(policies->hash_key, policies->scratch.at, policies->scratch.count);
 	id += id <= MK_PEER_UNKNOWN_POD ? MK_PEER_UNKNOWN_POD + 1 : 0;
 	return class_find(policies, id) ?: class_make(policies, space, of, ip, id);
 }

@@ -238,7 +238,7 @@ static uint64_t digest(const struct content *content, const uint8_t *hash_key)
 	bytes_put_number(&bytes, content->rule_count);
 	for (size_t i = 0; i < content->rule_count; i++)
 		put_rule(&bytes, &content->rules[i]);
-	return siphash(hash_key, bytes.at, bytes.count);
+	return mk_siphash(hash_key, bytes.at, bytes.count);
 }
 
 /* ---- contents -------------------------------------------------------------------------------- */

@@ -11,9 +11,6 @@
 
 #define HASH_KEY_BYTES 16
 
-/* SipHash-2-4 of @size bytes at @data. */
-uint64_t siphash(const uint8_t key[HASH_KEY_BYTES], const void *data, size_t size);
-
 /* Bytes that grow. Texts have their length in front, so that two lists of texts never have the same
  * bytes. */
 struct bytes {

@@ -346,7 +346,8 @@ struct table *table_get(struct mk_policies *policies, const struct set_ *set, co
 				   .table = table };
 
 	flatten(&flat);
-	table->id = siphash(policies->hash_key, table->rows, table->count * sizeof(*table->rows));
+	table->id =
+		mk_siphash(policies->hash_key, table->rows, table->count * sizeof(*table->rows));
 	HASH_FIND(hh, policies->tables, &table->id, sizeof(table->id), found);
 	if (found) {
 		table_free(table);

@@ -393,7 +393,7 @@ static uint64_t id_of(struct mk_policies *policies, const struct selection *sele
 		bytes_put_text(bytes, ports[i].name);
 		bytes_put_number(bytes, (uint64_t)ports[i].proto << 16 | ports[i].port);
 	}
-	id = siphash(policies->hash_key, bytes->at, bytes->count) & ~MK_SET_FLAGS;
+	id = mk_siphash(policies->hash_key, bytes->at, bytes->count) & ~MK_SET_FLAGS;
 	return (id <= MK_SET_PENDING ? id + MK_SET_PENDING + 1 : id) | flags_of(selection);
 }
 

@@ -132,8 +132,11 @@ static void start(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mk_model *model = mk_model_new();
-	const struct mk_reflector_sink sink = { apply_object, remove_object, nothing,
-						nothing,      NULL,	     model };
+	const struct mk_reflector_sink sink = { .apply = apply_object,
+						.remove = remove_object,
+						.listed = nothing,
+						.absent = nothing,
+						.ctx = model };
 	struct mk_reflector *reflector;
 	struct mk_error err;
 

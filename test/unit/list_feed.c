@@ -35,6 +35,19 @@ static void remove_object(void *ctx, const struct mk_resource *resource, const c
 	mk_model_delete(*model, resource->model_kind, namespace_, name);
 }
 
+static void each_pod(void *ctx, const struct mk_resource *resource,
+		     void (*visit)(void *of, const char *namespace_, const char *name), void *of)
+{
+	struct mk_model **model = ctx;
+	const struct mk_pod_object *pod = mk_model_next(*model, MK_KIND_POD, NULL), *next;
+
+	(void)resource;
+	for (; pod; pod = next) {
+		next = mk_model_next(*model, MK_KIND_POD, pod);
+		visit(of, pod->of->namespace_, pod->name);
+	}
+}
+
 static void on_listed(void *ctx, const struct mk_resource *resource)
 {
 	(void)ctx;
@@ -54,8 +67,13 @@ static void set_transfer(uv_loop_t *loop, struct mk_reflector *reflector)
 
 struct mk_reflector *feed_start(uv_loop_t *loop, enum mk_resource_id id, struct mk_model **model)
 {
-	const struct mk_reflector_sink sink = { apply_object, remove_object, on_listed,
-						on_listed,    NULL,	     model };
+	bool has_pods = mk_resource(id)->model_kind == MK_KIND_POD;
+	const struct mk_reflector_sink sink = { .apply = apply_object,
+						.remove = remove_object,
+						.listed = on_listed,
+						.absent = on_listed,
+						.each = has_pods ? each_pod : NULL,
+						.ctx = model };
 	struct mk_error err;
 	struct mk_reflector *reflector = mk_reflector_start(
 		loop, NULL, mk_resource(id), &mk_reflector_timing_default, &sink, &err);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "policy/ids.h"
@@ -44,7 +45,7 @@ START_TEST(test_siphash)
 	for (uint8_t i = 0; i < 16; i++)
 		bytes[i] = i;
 	for (size_t i = 0; i < MK_ARRAY_SIZE(vectors); i++)
-		ck_assert_uint_eq(siphash(bytes, bytes, vectors[i].size), vectors[i].hash);
+		ck_assert_uint_eq(mk_siphash(bytes, bytes, vectors[i].size), vectors[i].hash);
 }
 END_TEST
 

@@ -174,6 +174,26 @@ def all_pods():
     holds(client, *own[1:], "pod shop/no-address 10.244.2.3 worker-2", kinds="pod ")
 
 
+def gone_while_the_history_is_lost():
+    """410: Pods that the next lists lack are gone, own ones and others; no other Pod is reported"""
+    server = Server()
+    for name, node, ip in (("own", OWN, "10.244.1.2"), ("own-stays", OWN, "10.244.1.3"),
+                           ("other", OTHER, "10.244.2.2"), ("other-stays", OTHER, "10.244.2.3")):
+        add_pod(server, name, node, ip)
+    client = start(server, "a")
+    known(client, ALL)
+    server.faults({"match": {"target": "watch=1"}, "cut": True, "times": 1000})
+    server.done("POST", "/standin/cut")
+    client.logs("asking again")
+    for name in ("own", "other"):
+        server.done("DELETE", "/api/v1/namespaces/shop/pods/" + name)
+    server.done("POST", "/standin/compact")
+    client.lines.clear()
+    server.faults()
+    holds(client, "pod shop/own-stays 10.244.1.3 worker-1", "pod shop/other-stays 10.244.2.3 worker-2", kinds="pod ")
+    expect("reports", sorted(set(line for line in client.lines if line.startswith("pod ") and len(line.split()) == 2)), ["pod shop/other", "pod shop/own"])
+
+
 def one_report_per_change():
     """a Pod of this node is in both lists, and each change is reported once"""
     server = Server()
@@ -617,6 +637,6 @@ def check_compares():
 
 
 if __name__ == "__main__":
-    sys.exit(run([nothing_is_wanted, policies, own_pods, all_pods, one_report_per_change, moves, moves_while_a_watch_lags,
+    sys.exit(run([nothing_is_wanted, policies, own_pods, all_pods, gone_while_the_history_is_lost, one_report_per_change, moves, moves_while_a_watch_lags,
                   older_server, crd_comes_and_goes, chains, chains_come_and_go, status_of_chains, status_of_others,
                   status_of_a_bad_chain, who_writes_the_status, not_ready, refused_status, function_pods, function_pods_in_all_lists, one_404_is_no_deletion, denied, denied_at_first, one_bad_object, check_compares]))

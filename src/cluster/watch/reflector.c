@@ -542,7 +542,7 @@ struct mk_reflector *mk_reflector_start(uv_loop_t *loop, struct mk_http *http,
 	struct mk_reflector *reflector = calloc(1, sizeof(*reflector));
 
 	if (reflector) {
-		reflector->seen = seen_new();
+		reflector->seen = seen_new(!sink->each);
 		reflector->decoder = decoder_new(resource->unused, resource->kept);
 	}
 	if (!reflector || !reflector->seen || !reflector->decoder) {

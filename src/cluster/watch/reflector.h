@@ -34,6 +34,10 @@ struct mk_reflector_sink {
 	 * @result, with its status. May be NULL. Not called within libcurl if it failed. */
 	void (*answered)(void *ctx, const struct mk_resource *resource,
 			 const struct mk_http_result *result, const char *text);
+	/* If given, the reflector keeps no names: call @visit for each object that apply() took and
+	 * remove() did not, of this list or others. @visit may remove the object. */
+	void (*each)(void *ctx, const struct mk_resource *resource,
+		     void (*visit)(void *of, const char *namespace_, const char *name), void *of);
 	void *ctx;
 };
 

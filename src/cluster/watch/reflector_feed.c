@@ -298,8 +298,22 @@ static void gone(void *ctx, const char *namespace_, const char *name)
 	reflector->sink.remove(reflector->sink.ctx, reflector->resource, namespace_, name);
 }
 
+static void look_whether_gone(void *of, const char *namespace_, const char *name)
+{
+	const struct mk_object_head head = { .namespace_ = { namespace_, strlen(namespace_) },
+					     .name = { name, strlen(name) } };
+	const struct mk_reflector *reflector = of;
+
+	if (seen_is_gone(reflector->seen, &head))
+		gone(of, namespace_, name);
+}
+
 void reflector_remove_unseen(struct mk_reflector *reflector)
 {
+	const struct mk_reflector_sink *sink = &reflector->sink;
+
+	if (sink->each)
+		sink->each(sink->ctx, reflector->resource, look_whether_gone, reflector);
 	seen_sweep(reflector->seen, gone, reflector);
 }
 

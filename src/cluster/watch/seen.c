@@ -5,35 +5,49 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/index.h"
 
 #define KEY_CHARS 512 /* namespace and name: 253 each at most */
 
-struct version {
-	uint64_t number; /* 0: cannot be compared */
-	uint32_t uid; /* a hash */
-};
+#define VERSION_BITS 46
+#define UID_BITS     16
 
+/* 24 bytes without names: the allocator then takes 32. */
 struct entry {
-	struct mk_index_link link;
-	unsigned int round; /* the list in which, or after which, it was last seen */
-	uint64_t version; /* as struct version */
-	uint32_t uid;
-	uint16_t key_chars;
-	bool unusable;
+	struct mk_index_link link; /* with half of the names' hash */
+	uint32_t hash; /* the other half */
+	uint64_t version : VERSION_BITS; /* a number; 0: cannot be compared */
+	uint64_t uid : UID_BITS; /* a hash */
+	bool unusable : 1, is_current : 1; /* seen since seen_begin() */
 	char key[]; /* namespace/name */
+};
+_Static_assert(offsetof(struct entry, key) == 24, "a cluster has a hundred thousand");
+
+struct version {
+	uint64_t number;
+	uint32_t uid;
 };
 
 struct mk_seen {
 	struct mk_index entries;
 	size_t unusable;
-	unsigned int round;
+	bool has_names;
+	uint8_t hash_key[MK_SIPHASH_KEY_BYTES];
 };
 
-struct mk_seen *seen_new(void)
+struct mk_seen *seen_new(bool has_names)
 {
-	return calloc(1, sizeof(struct mk_seen));
+	struct mk_seen *seen = calloc(1, sizeof(*seen));
+
+	if (!seen)
+		return NULL;
+	seen->has_names = has_names;
+	if (getrandom(seen->hash_key, sizeof(seen->hash_key), 0) == sizeof(seen->hash_key))
+		return seen;
+	free(seen);
+	return NULL;
 }
 
 static struct entry *entry_of(struct mk_index_link *link)
@@ -73,7 +87,8 @@ size_t seen_unusable(const struct mk_seen *seen)
 
 void seen_begin(struct mk_seen *seen)
 {
-	seen->round++;
+	for (struct entry *entry = NULL; (entry = after(seen, entry));)
+		entry->is_current = false;
 }
 
 /* Names longer than Kubernetes allows are cut: the model refuses them anyway. */
@@ -91,18 +106,40 @@ static size_t make_key(const struct mk_object_head *head, char key[KEY_CHARS])
 	return first + 1 + second;
 }
 
-static bool has_key(const struct entry *entry, const char *key, size_t length)
+static uint64_t hash_of(const struct mk_seen *seen, const struct mk_object_head *head)
 {
-	return entry->key_chars == length && memcmp(entry->key, key, length) == 0;
+	char key[KEY_CHARS];
+
+	return mk_siphash(seen->hash_key, key, make_key(head, key));
 }
 
-static struct entry *find(const struct mk_seen *seen, const char *key, size_t length)
+static struct entry *find(const struct mk_seen *seen, const struct mk_object_head *head)
 {
-	struct mk_index_link *link = mk_index_find(&seen->entries, mk_index_hash(key, length));
+	uint64_t hash = hash_of(seen, head);
+	struct mk_index_link *link = mk_index_find(&seen->entries, (uint32_t)hash);
 
-	while (link && !has_key(entry_of(link), key, length))
+	while (link && entry_of(link)->hash != hash >> 32)
 		link = mk_index_find_next(link);
 	return entry_of(link);
+}
+
+static struct entry *add(struct mk_seen *seen, const struct mk_object_head *head)
+{
+	char key[KEY_CHARS];
+	size_t length = make_key(head, key);
+	size_t kept = seen->has_names ? length + 1 : 0;
+	uint64_t hash = mk_siphash(seen->hash_key, key, length);
+	struct entry *entry = calloc(1, offsetof(struct entry, key) + kept);
+
+	if (!entry)
+		return NULL;
+	entry->hash = hash >> 32;
+	if (kept)
+		memcpy(entry->key, key, length);
+	if (mk_index_add(&seen->entries, &entry->link, (uint32_t)hash) == 0)
+		return entry;
+	free(entry);
+	return NULL;
 }
 
 static int hex_digit(char c)
@@ -128,7 +165,7 @@ static bool read_uid(struct mk_span text, uint32_t *hash)
 		uid[digits / 2] = (uint8_t)(uid[digits / 2] << 4 | digit);
 		digits++;
 	}
-	*hash = mk_index_hash(uid, sizeof(uid));
+	*hash = mk_index_hash(uid, sizeof(uid)) >> (32 - UID_BITS);
 	return digits == 32;
 }
 
@@ -146,6 +183,8 @@ static struct version read_version(const struct mk_object_head *head)
 			return (struct version){ 0 };
 		version.number = version.number * 10 + (uint64_t)(text.text[i] - '0');
 	}
+	if (version.number >> VERSION_BITS)
+		return (struct version){ 0 };
 	return version;
 }
 
@@ -154,45 +193,34 @@ static bool is_same(const struct entry *entry, const struct version *version)
 	return version->number && version->number == entry->version && version->uid == entry->uid;
 }
 
-static void set_version(struct mk_seen *seen, struct entry *entry, const struct version *version)
-{
-	entry->version = version->number;
-	entry->uid = version->uid;
-	entry->round = seen->round;
-}
-
 int seen_add(struct mk_seen *seen, const struct mk_object_head *head)
 {
 	struct version version = read_version(head);
-	char key[KEY_CHARS];
-	size_t length = make_key(head, key);
-	struct entry *entry = find(seen, key, length);
+	struct entry *entry = find(seen, head);
+	bool unchanged = entry && is_same(entry, &version);
 
-	if (entry) {
-		bool unchanged = is_same(entry, &version);
-
-		set_version(seen, entry, &version);
-		return unchanged;
-	}
-	entry = calloc(1, offsetof(struct entry, key) + length + 1);
+	entry = entry ?: add(seen, head);
 	if (!entry)
 		return -ENOMEM;
-	set_version(seen, entry, &version);
-	entry->key_chars = (uint16_t)length;
-	memcpy(entry->key, key, length);
-	if (mk_index_add(&seen->entries, &entry->link, mk_index_hash(key, length)) == 0)
-		return 0;
-	free(entry);
-	return -ENOMEM;
+	entry->version = version.number & ((1ULL << VERSION_BITS) - 1);
+	entry->uid = version.uid & ((1U << UID_BITS) - 1);
+	entry->is_current = true;
+	return unchanged;
 }
 
 bool seen_find(const struct mk_seen *seen, const struct mk_object_head *head, uint64_t *version)
 {
-	char key[KEY_CHARS];
-	const struct entry *entry = find(seen, key, make_key(head, key));
+	const struct entry *entry = find(seen, head);
 
 	*version = entry ? entry->version : 0;
 	return entry;
+}
+
+bool seen_is_gone(const struct mk_seen *seen, const struct mk_object_head *head)
+{
+	const struct entry *entry = find(seen, head);
+
+	return entry && !entry->is_current;
 }
 
 static void set_usable(struct mk_seen *seen, struct entry *entry, bool usable)
@@ -204,8 +232,7 @@ static void set_usable(struct mk_seen *seen, struct entry *entry, bool usable)
 
 void seen_set_usable(struct mk_seen *seen, const struct mk_object_head *head, bool usable)
 {
-	char key[KEY_CHARS];
-	struct entry *entry = find(seen, key, make_key(head, key));
+	struct entry *entry = find(seen, head);
 
 	if (entry)
 		set_usable(seen, entry, usable);
@@ -219,8 +246,7 @@ static void forget(struct mk_seen *seen, struct entry *entry)
 
 void seen_remove(struct mk_seen *seen, const struct mk_object_head *head)
 {
-	char key[KEY_CHARS];
-	struct entry *entry = find(seen, key, make_key(head, key));
+	struct entry *entry = find(seen, head);
 
 	if (!entry)
 		return;
@@ -234,14 +260,16 @@ void seen_sweep(struct mk_seen *seen,
 	struct entry *entry = after(seen, NULL), *next;
 
 	for (; entry; entry = next) {
-		char *slash = strchr(entry->key, '/');
+		char *slash = seen->has_names ? strchr(entry->key, '/') : NULL;
 
 		next = after(seen, entry);
-		if (entry->round == seen->round)
+		if (entry->is_current)
 			continue;
 		forget(seen, entry);
-		*slash = '\0';
-		gone(ctx, entry->key, slash + 1);
+		if (slash) {
+			*slash = '\0';
+			gone(ctx, entry->key, slash + 1);
+		}
 		free(entry);
 	}
 }

@@ -12,8 +12,9 @@
 
 struct mk_seen;
 
-/* NULL: out of memory. */
-mk_must_check struct mk_seen *seen_new(void);
+/* @has_names: objects are known by their names. Otherwise only by a hash of these, with a random
+ * key: there are many Pods, and the model has their names. NULL: out of memory. */
+mk_must_check struct mk_seen *seen_new(bool has_names);
 void seen_free(struct mk_seen *seen);
 size_t seen_count(const struct mk_seen *seen);
 
@@ -36,8 +37,11 @@ size_t seen_unusable(const struct mk_seen *seen);
 /* The object has been deleted. */
 void seen_remove(struct mk_seen *seen, const struct mk_object_head *head);
 
+/* Was the object seen, but not since seen_begin()? */
+bool seen_is_gone(const struct mk_seen *seen, const struct mk_object_head *head);
+
 /* The list is complete: forget the objects not seen since seen_begin(), and call
- * @gone for each. */
+ * @gone for each, if they have names. */
 void seen_sweep(struct mk_seen *seen,
 		void (*gone)(void *ctx, const char *namespace_, const char *name), void *ctx);
 
