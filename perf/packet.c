@@ -28,6 +28,7 @@
 
 static unsigned runs = RUNS;
 
+enum { CARRIED_BYTES = 128 }; /* what a carrier has, VXLAN's header included */
 enum { PORT_MIN = 49152, PORT_MAX = 53247 }; /* ports of masqueraded traffic */
 
 static const char *const remote_backend[] = { "10.244.2.7:8080", NULL };
@@ -41,7 +42,9 @@ static const struct packet_row {
 } rows[] = {
 	{ "pod to pod, same node", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.244.1.3:80", ACK },
 	{ "pod to pod, other node", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.244.2.7:80", ACK },
+	{ "  new flow", MK_HOOK_POD, "tcp 10.244.1.3:%u > 10.244.2.7:80", SYN },
 	{ "pod from another node", MK_HOOK_OVERLAY, "tcp 10.244.2.9:80 > 10.244.1.2:40000", ACK },
+	{ "  new flow", MK_HOOK_OVERLAY, "tcp 10.244.2.9:%u > 10.244.1.3:80", SYN },
 	{ "pod to pod, UDP", MK_HOOK_POD, "udp 10.244.1.2:40000 > 10.244.1.3:9000", 0 },
 	{ "  to a port of Services' backends", MK_HOOK_POD,
 	  "udp 10.244.1.2:40000 > 10.244.1.3:5353", 0 },
@@ -79,6 +82,18 @@ static const struct packet_row client_rows[][4] = {
 	  { "  at the pod's node, new flow", MK_HOOK_OVERLAY,
 	    "tcp 203.0.113.11:%u > 10.244.1.3:8080", SYN },
 	  { "  established", MK_HOOK_OVERLAY, "tcp 203.0.113.11:9 > 10.244.1.3:8080", ACK } },
+};
+
+/* Between two nodes: the carriers of the overlay on the link, and packets without VXLAN. */
+static const struct packet_row node_rows[] = {
+	{ "a carrier to another node", MK_HOOK_UPLINK_EGRESS,
+	  "udp 192.168.99.11:40000 > 192.168.99.12:4789", 0 },
+	{ "a carrier from another node", MK_HOOK_UPLINK,
+	  "udp 192.168.99.12:40000 > 192.168.99.11:4789", 0 },
+	{ "pod to pod, other node, direct", MK_HOOK_POD, "tcp 10.244.1.2:40000 > 10.244.2.7:80",
+	  ACK },
+	{ "pod from another node, direct", MK_HOOK_UPLINK, "tcp 10.244.2.9:80 > 10.244.1.2:40000",
+	  ACK },
 };
 
 /* A cluster with access, one without, and the first one to the second by this one. */
@@ -230,6 +245,37 @@ static void establish(void)
 	send_one(MK_HOOK_POD, "tcp 10.244.1.2:40000 > 203.0.113.10:443", ACK, &out);
 }
 
+/* Node2 is on the link, and its pods are reached directly. Its MAC address is the one that
+ * measure() gives to frames of an uplink. */
+static void connect_node2(void)
+{
+	const struct mk_link_node node = { .addr = fixture_addr("192.168.99.12"),
+					   .ifindex = 1,
+					   .mac = { 0x52, 0x54, 0, 0, 0, 1 },
+					   .mtu_bytes = 1500 };
+	struct mk_route route = { .type = MK_ROUTE_OVERLAY, .is_direct = 1 };
+	struct mk_link_node_key key = { 0 };
+	const __u32 number = 2;
+
+	fixture_mac("10.18.0.2", key.vtep_mac);
+	fixture_mac("10.18.0.2", route.vtep_mac);
+	ck_assert_int_eq(row_update(fixture_map("link_nodes"), &key, &node, BPF_ANY), 0);
+	ck_assert_int_eq(row_update(fixture_map("node_routes"), &number, &route, BPF_ANY), 0);
+}
+
+/* Put a packet of node2's pod into the carrier @frame. */
+static void carry(struct frame *frame)
+{
+	const struct frame_options options = { .tcp_flags = ACK,
+					       .source_mac = "02:4d:0a:12:00:02" };
+	const struct frame inner = frame_make("tcp 10.244.2.9:80 > 10.244.1.2:40000", &options);
+	const uint8_t header[] = { 0x08, 0, 0, 0, 0, 0, MK_VXLAN_VNI, 0 };
+	uint8_t *at = frame->byte + frame->length - CARRIED_BYTES;
+
+	memcpy(at, header, sizeof(header));
+	memcpy(at + sizeof(header), inner.byte, inner.length);
+}
+
 static int compare(const void *a, const void *b)
 {
 	const uint32_t *x = a, *y = b;
@@ -240,9 +286,10 @@ static int compare(const void *a, const void *b)
 static void measure(const struct packet_row *row)
 {
 	static uint32_t ns[RUNS];
+	const bool is_carrier = strstr(row->flow, ":4789") != NULL;
 	/* outside, a device has no MAC address that monokube has made */
 	const struct frame_options options = { .tcp_flags = row->tcp_flags,
-					       .payload_bytes = 64,
+					       .payload_bytes = is_carrier ? CARRIED_BYTES : 64,
 					       .source_mac = row->hook == MK_HOOK_UPLINK
 								     ? "52:54:00:00:00:01"
 								     : NULL };
@@ -258,6 +305,8 @@ static void measure(const struct packet_row *row)
 			snprintf(flow, sizeof(flow), "%s", row->flow);
 		if (i == 0 || port)
 			in = frame_make(flow, &options);
+		if (i == 0 && is_carrier)
+			carry(&in);
 		ns[i] = fixture_ns_per_packet(row->hook, &in, 1);
 	}
 	qsort(ns, runs, sizeof(ns[0]), compare);
@@ -486,6 +535,10 @@ START_TEST(measure_all)
 		measure_shortage(row);
 	if (getenv("MK_PACKET_CHAINS"))
 		measure_chains();
+	fixture_peer_address("192.168.99.12", "10.18.0.2");
+	connect_node2();
+	for (int row = 0; row < ROWS(node_rows); row++)
+		measure(&node_rows[row]);
 }
 END_TEST
 
