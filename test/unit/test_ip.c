@@ -396,6 +396,9 @@ static const struct {
 	{ "fd00::307", "ffff:ffff:ffff:ffff::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ff00", 8, 256,
 	  3, 7 },
 	{ "fd00:0:1:2300::407", "ffff:ffff::", "ffff:ffff:ffff:ff00::", 72, 1024, 0x123, 7 },
+	{ "fd00::12:3456:0:7", "ffff:ffff:ffff:ffff::", "ffff:ffff:ffff:ffff:ffff:ff00::", 40, 1024,
+	  0x1234, 7 },
+	{ "fd00:1230::7", "ffff::", "ffff:fff0::", 100, 1024, 0x123, 7 },
 };
 
 START_TEST(test_numbers)
