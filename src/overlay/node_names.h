@@ -3,8 +3,8 @@
  * agent keeps a file in its state directory, one line `POD-CIDR NAME` per Node and family: IPv4's
  * lines first, and the own Node first in each family. The WireGuard key and port of another Node
  * follow as KEY:PORT. After the lines of a family come the Nodes that the overlay leaves out until
- * an operator corrects them: `left-out NAME REASON`. Subcommands that show nodes read it, also while
- * no agent runs. */
+ * an operator corrects them: `left-out NAME REASON`. Subcommands that show nodes read it, also
+ * while no agent runs. */
 #ifndef MK_OVERLAY_NODE_NAMES_H
 #define MK_OVERLAY_NODE_NAMES_H
 

@@ -14,7 +14,8 @@ static const struct {
 	{ 1, "node 0" },
 	{ 5, "node 0; node 1; node 2; node 3; node 4" },
 	{ 6, "node 0; node 1; node 2; node 3; node 4; and 1 more (`monokube nodes` shows all)" },
-	{ 999, "node 0; node 1; node 2; node 3; node 4; and 994 more (`monokube nodes` shows all)" },
+	{ 999,
+	  "node 0; node 1; node 2; node 3; node 4; and 994 more (`monokube nodes` shows all)" },
 };
 
 START_TEST(test_list)

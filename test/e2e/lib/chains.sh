@@ -43,7 +43,7 @@ chains_up()
 {
 	local space index
 	for space in "$NAMESPACE" "$FREE"; do
-		"$KUBECTL" create namespace "$space" && "$KUBECTL" label namespace "$space" e2e=chained || return
+		wait_for 60 "$KUBECTL" create namespace "$space" && "$KUBECTL" label namespace "$space" e2e=chained || return
 		"$KUBECTL" -n "$space" create configmap e2e --from-file "$HERE/../lab/echo.py" --from-file "$HERE/../lab/backwards.py" \
 			--from-file "$HERE/../chaos/load.py" || return
 	done
@@ -145,7 +145,7 @@ resource_is_served()
 {
 	apply_resource || return
 	"$KUBECTL" wait --for=condition=Established "crd/$CRD" --timeout 30s || return
-	"$KUBECTL" create namespace "$FUNCTIONS" || return
+	wait_for 60 "$KUBECTL" create namespace "$FUNCTIONS" || return
 	wait_for 30 "$KUBECTL" get sfc --all-namespaces || return
 	if example | sed 's|direction: Egress|direction: Sideways|' | only_chain | in_functions apply -f - 2>"$TMP/refused"; then
 		echo "a chain with direction Sideways was taken"
