@@ -44,7 +44,15 @@ static void read_other_links(const struct mk_datapath *datapath, struct mk_datap
 		links->uplink_count = 0;
 }
 
-/* List the hooks of both families' links. Returns their number. */
+bool is_there(const struct mk_datapath *datapath, int ifindex)
+{
+	struct mk_link link;
+
+	return mk_nl_link_get_index(datapath->nl, ifindex, &link, NULL) == 0;
+}
+
+/* List the hooks of both families' links. Returns their number. The other family may still have an
+ * uplink that is gone: it learns of that after this one. */
 size_t fixed_hooks(const struct mk_datapath *datapath, struct hook *hooks)
 {
 	const struct mk_datapath_links *links = &datapath->links;
@@ -72,7 +80,8 @@ size_t fixed_hooks(const struct mk_datapath *datapath, struct hook *hooks)
 		count += add_uplink_hooks(&links->uplinks[i], &hooks[count]);
 	read_other_links(datapath, &other);
 	for (size_t i = 0; i < other.uplink_count; i++)
-		if (!has_uplink(links, other.uplinks[i].ifindex))
+		if (!has_uplink(links, other.uplinks[i].ifindex) &&
+		    is_there(datapath, (int)other.uplinks[i].ifindex))
 			count += add_uplink_hooks(&other.uplinks[i], &hooks[count]);
 	return count;
 }

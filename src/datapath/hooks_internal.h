@@ -25,6 +25,8 @@ size_t fixed_hooks(const struct mk_datapath *datapath, struct hook *hooks);
 /* Attach the hook's program. Returns 1 if it did, 0 if the program was attached already. */
 mk_must_check int ensure_hook(const struct mk_datapath *datapath, const struct hook *hook,
 			      struct mk_error *err);
+/* Does the device exist? */
+bool is_there(const struct mk_datapath *datapath, int ifindex);
 /* Is the interface a pod's veth, with the gateway's MAC? Its index may belong to another interface
  * since the pod's entry was written. */
 bool is_pod_veth(const struct mk_datapath *datapath, int ifindex);

@@ -25,14 +25,6 @@ static int repair_hook(const struct mk_datapath *datapath, const struct hook *ho
 	return ret;
 }
 
-/* Does the device exist? If not, the error is ignored: a notification reports the removal. */
-static bool is_there(const struct mk_datapath *datapath, int ifindex)
-{
-	struct mk_link link;
-
-	return mk_nl_link_get_index(datapath->nl, ifindex, &link, NULL) == 0;
-}
-
 /* Devices to check. */
 struct devices {
 	const int *ifindexes; /* NULL: all */
@@ -47,6 +39,7 @@ static bool is_wanted(const struct devices *wanted, int ifindex)
 	return !wanted->ifindexes;
 }
 
+/* Errors of a device that is gone are ignored: a notification reports the removal. */
 static int repair_fixed_hooks(const struct mk_datapath *datapath, const struct devices *wanted,
 			      struct mk_error *err)
 {

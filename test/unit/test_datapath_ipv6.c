@@ -450,6 +450,28 @@ START_TEST(test_entries_are_repaired)
 }
 END_TEST
 
+/* An uplink of both families is gone. Each family learns of that while the other still has it. */
+START_TEST(test_uplink_is_gone)
+{
+	static const struct mk_mac other = { { 2, 0, 0, 0, 0, 7 } };
+	struct mk_datapath_links after = fx.links;
+	struct mk_datapath *families[2];
+
+	make_both();
+	fx.links.uplinks[fx.links.uplink_count++].ifindex = (__u32)fx_veth("up1", "far1", &other);
+	for (int i = 0; i < 2; i++) {
+		families[i] = load(i ? AF_INET6 : AF_INET, true, false);
+		fx_ok(mk_datapath_attach(families[i], &fx.links, &fx.err));
+	}
+	fx_ok(mk_nl_link_delete(fx.nl, "up1", &fx.err));
+	for (int i = 0; i < 2; i++) {
+		fx_ok(mk_datapath_change_links(families[i], &after, &fx.err));
+		mk_datapath_free(families[i]);
+	}
+	check_filters(AF_INET);
+}
+END_TEST
+
 /* A device with IPv6 addresses only: IPv4's programs are there as well. */
 START_TEST(test_uplink_of_ipv6)
 {
@@ -481,5 +503,6 @@ UNIT_SUITE("datapath_ipv6")
 	tcase_add_test(tcase, test_ipv6_stays);
 	tcase_add_test(tcase, test_ipv6_goes);
 	tcase_add_test(tcase, test_entries_are_repaired);
+	tcase_add_test(tcase, test_uplink_is_gone);
 	tcase_add_test(tcase, test_uplink_of_ipv6);
 }
