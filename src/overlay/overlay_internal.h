@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/overlay/overlay_internal.h - the object behind overlay.h, shared by overlay.c (routes) and
- * neighbour.c (FDB and neighbours). */
+/* src/overlay/overlay_internal.h - the object behind overlay.h, shared by routes.c,
+ * neighbour.c (FDB and neighbours) and wireguard.c. */
 #ifndef MK_OVERLAY_OVERLAY_INTERNAL_H
 #define MK_OVERLAY_OVERLAY_INTERNAL_H
 
@@ -83,10 +83,6 @@ bool overlay_encrypts(const struct overlay_way *way);
 /* Does the node get packets in the clear, or with WireGuardOnly none, although encryption is on? */
 bool overlay_is_clear(const struct overlay_way *way);
 
-/* @metric: mostly overlay_metric(). */
-struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
-				    uint32_t metric, bool create);
-
 /* Have the WireGuard device. Returns 1 if it was not right. Without WireGuard in the kernel:
  * devices->wg_lacks_kernel. */
 mk_must_check int wireguard_ensure(struct mk_nl *nl, const struct mk_wireguard_wanted *wanted,
@@ -115,8 +111,20 @@ mk_must_check int overlay_prune_neighbours(struct mk_overlay *overlay, unsigned 
 
 /* routes.c: the metric of monokube's routes to @dst. */
 uint32_t overlay_metric(const struct mk_cidr *dst);
-/* Add or replace, whatever other routes there are to the gateway. */
-mk_must_check int overlay_put_route(const struct mk_overlay *overlay,
-				    const struct mk_nl_route *route, struct mk_error *err);
+/* @metric: mostly overlay_metric(). */
+struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_cidr *dst,
+				    uint32_t metric, bool create);
+/* Read from the kernel which routes are installed. */
+mk_must_check int overlay_read_routes(struct mk_overlay *overlay, struct mk_error *err);
+/* Want those to this node's pod CIDR and to every other node's. */
+mk_must_check int overlay_want_routes(struct mk_overlay *overlay, struct mk_error *err);
+/* Offer those of an earlier agent, which knew whether flows still need them, to
+ * overlay->left_vip(). */
+void overlay_offer_left_vips(struct mk_overlay *overlay);
+/* Write the differences. @all: every route; otherwise those of Service addresses that came or went.
+ * Wanted routes are made before others are removed: an address never lacks a route into the
+ * datapath. */
+mk_must_check int overlay_sync_routes(struct mk_overlay *overlay, bool all, bool complete,
+				      unsigned int *changes, struct mk_error *err);
 
 #endif
