@@ -116,34 +116,61 @@ static void see_neighbour(struct agent_rtnl *rtnl, const struct nlmsghdr *messag
 		look_at_overlay(rtnl);
 }
 
-static int device_of_route(const struct nlmsghdr *message)
+/* Copy an attribute of a route, if it has @size bytes. */
+static void get(const struct nlmsghdr *message, unsigned short type, void *value, size_t size)
 {
-	const struct rtmsg *header = NLMSG_DATA(message);
-	const struct rtattr *attr = RTM_RTA(header);
-	int left = (int)RTM_PAYLOAD(message), ifindex = 0;
+	const struct rtattr *attr = RTM_RTA(NLMSG_DATA(message));
+	int left = (int)RTM_PAYLOAD(message);
 
 	for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left))
-		if (attr->rta_type == RTA_OIF && RTA_PAYLOAD(attr) == sizeof(ifindex))
-			memcpy(&ifindex, RTA_DATA(attr), sizeof(ifindex));
+		if (attr->rta_type == type && RTA_PAYLOAD(attr) == size)
+			memcpy(value, RTA_DATA(attr), size);
+}
+
+static int device_of_route(const struct nlmsghdr *message)
+{
+	int ifindex = 0;
+
+	get(message, RTA_OIF, &ifindex, sizeof(ifindex));
 	return ifindex;
+}
+
+/* Does the route have the destination of one of ours, which it may have replaced? */
+static bool is_to_ours(const struct agent_rtnl *rtnl, const struct nlmsghdr *message)
+{
+	const struct rtmsg *header = NLMSG_DATA(message);
+	struct mk_cidr dst = { .ip.family = header->rtm_family,
+			       .prefix_bits = header->rtm_dst_len };
+
+	get(message, RTA_DST, &dst.ip.v6, mk_ip_bits(header->rtm_family) / 8);
+	return mk_overlay_has_route(rtnl->core->overlay, &dst);
 }
 
 /* A routing daemon changes many routes. While the host's routing is asked for each packet anyway, a
  * route by a known uplink changes nothing here. */
-static void see_route(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
+static void see_route_of_host(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
 {
 	const struct rtmsg *header = NLMSG_DATA(message);
 	const struct mk_own_node *node = rtnl->node;
 
-	if (header->rtm_protocol == MK_RTPROT && message->nlmsg_type == RTM_DELROUTE)
-		look_at_overlay(rtnl);
-	else if (header->rtm_dst_len == 0 ||
-		 !node->uplinks.ask_host[mk_family_index(header->rtm_family)] ||
-		 !mk_own_uplinks_contain(&node->uplinks, device_of_route(message)))
+	if (header->rtm_dst_len == 0 ||
+	    !node->uplinks.ask_host[mk_family_index(header->rtm_family)] ||
+	    !mk_own_uplinks_contain(&node->uplinks, device_of_route(message)))
 		look_again(rtnl, false);
 	else if (message->nlmsg_type == RTM_DELROUTE)
 		rtnl->core->unsure |=
 			MK_UNSURE_NODE; /* perhaps routing need not be asked any more: no hurry */
+}
+
+static void see_route(struct agent_rtnl *rtnl, const struct nlmsghdr *message)
+{
+	const struct rtmsg *header = NLMSG_DATA(message);
+	bool was_ours = header->rtm_protocol == MK_RTPROT && message->nlmsg_type == RTM_DELROUTE;
+
+	if (was_ours || is_to_ours(rtnl, message))
+		look_at_overlay(rtnl);
+	if (!was_ours)
+		see_route_of_host(rtnl, message);
 }
 
 /* A removed address takes along the routes that have it as source. */

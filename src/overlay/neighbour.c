@@ -224,7 +224,7 @@ static int want_nodes(struct mk_overlay *overlay, struct overlay_family *family,
 
 		peer->is_clear = overlay_is_clear(&way);
 		if (by_ifindex && is_news(&way)) /* a changed entry is no repair then */
-			overlay->peers_changed = true;
+			overlay_changed(overlay);
 		ret = add(&sides->wanted_neighs, &neigh);
 		ret = ret ?: add(&sides->wanted_nodes, &tunnel);
 	}
@@ -283,13 +283,13 @@ static int fill(struct mk_overlay *overlay, struct sides *sides, struct mk_error
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Log a missing entry that was put back if neither device nor nodes changed: then another process
- * had removed it. */
+/* Log a missing entry that was put back if neither devices nor the nodes' addresses changed: then
+ * another process had removed it. */
 static void say_repaired(struct mk_overlay *overlay, const struct entry *entry, const char *what)
 {
 	char text[MK_IP_STRLEN];
 
-	if (overlay->peers_changed)
+	if (overlay->entries_changed)
 		return;
 	overlay->repairs.neighbours++;
 	if (entry->node)

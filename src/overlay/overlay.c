@@ -71,6 +71,20 @@ static struct overlay_family *family_of(struct mk_overlay *overlay, sa_family_t 
 	return &overlay->families[mk_family_index(family)];
 }
 
+static bool same_node(const struct mk_overlay *overlay, const struct mk_devices *devices,
+		      const struct overlay_family *family, const struct mk_addresses *own)
+{
+	const struct mk_devices *had = &overlay->devices;
+
+	return mk_ip_equal(&family->own.vtep, &own->vtep) &&
+	       had->host_ifindex == devices->host_ifindex &&
+	       had->overlay_ifindex == devices->overlay_ifindex &&
+	       had->sfc_ifindex == devices->sfc_ifindex &&
+	       had->cluster_ifindex == devices->cluster_ifindex &&
+	       had->wg_ifindex == devices->wg_ifindex &&
+	       had->wg_peer_ifindex == devices->wg_peer_ifindex;
+}
+
 void mk_overlay_set_node(struct mk_overlay *overlay, const struct mk_devices *devices,
 			 const struct mk_addresses *own)
 {
@@ -81,6 +95,7 @@ void mk_overlay_set_node(struct mk_overlay *overlay, const struct mk_devices *de
 		overlay->was_complete = false;
 	}
 	family->gone = family->forgotten = false;
+	overlay->entries_changed |= !same_node(overlay, devices, family, own);
 	family->own = *own;
 	overlay->devices = *devices;
 	overlay->peers_changed = true;
@@ -105,7 +120,23 @@ void mk_overlay_forget_family(struct mk_overlay *overlay, sa_family_t family)
 	clear_ranges(overlay, family);
 	of->gone = of->forgotten = true;
 	overlay->refresh = true;
-	overlay->peers_changed = true;
+	overlay_changed(overlay);
+}
+
+/* Do both lists need the same FDB, neighbour and WireGuard entries? */
+static bool same_entries(const struct overlay_family *had, const struct mk_overlay_plan *plan)
+{
+	bool same = had->peer_count == plan->peer_count;
+
+	for (size_t i = 0; same && i < plan->peer_count; i++) {
+		const struct mk_overlay_peer *a = &had->peers[i], *b = &plan->peers[i];
+
+		same = strcmp(a->node, b->node) == 0 && mk_ip_equal(&a->vtep, &b->vtep) &&
+		       memcmp(&a->vtep_mac, &b->vtep_mac, sizeof(a->vtep_mac)) == 0 &&
+		       mk_ip_equal(&a->underlay, &b->underlay) &&
+		       memcmp(&a->wireguard, &b->wireguard, sizeof(a->wireguard)) == 0;
+	}
+	return same;
 }
 
 int mk_overlay_set_peers(struct mk_overlay *overlay, sa_family_t family,
@@ -117,6 +148,7 @@ int mk_overlay_set_peers(struct mk_overlay *overlay, sa_family_t family,
 
 	if (!peers)
 		return mk_error_errno(err, ENOMEM, "cannot keep the list of nodes");
+	overlay->entries_changed |= !same_entries(of, plan);
 	free_peers(of);
 	of->peers = peers;
 	for (size_t i = 0; i < plan->peer_count; i++) {
@@ -190,7 +222,7 @@ int mk_overlay_set_clusters(struct mk_overlay *overlay, const struct mk_clusters
 	overlay->clusters = copy;
 	overlay->cluster_count = count;
 	overlay->clusters_known |= is_all;
-	overlay->peers_changed = true;
+	overlay_changed(overlay);
 	return 0;
 }
 
@@ -268,7 +300,7 @@ int mk_overlay_sync(struct mk_overlay *overlay, bool complete, unsigned int *cha
 	overlay->refresh = ret < 0;
 	if (ret < 0)
 		return mk_error_wrap(err, "overlay");
-	overlay->peers_changed = false;
+	overlay->peers_changed = overlay->entries_changed = false;
 	overlay->ranges_changed = false;
 	overlay->was_complete = complete;
 	for (size_t i = 0; complete && i < MK_FAMILIES; i++)

@@ -80,6 +80,9 @@ void mk_overlay_on_left_vip(struct mk_overlay *overlay, mk_overlay_left_vip_fn *
 
 /* Compare with the kernel at the next sync: others may have changed something. */
 void mk_overlay_refresh(struct mk_overlay *overlay);
+/* Is @dst, a network address, the destination of a route of ours? Another process may have replaced
+ * it. */
+bool mk_overlay_has_route(const struct mk_overlay *overlay, const struct mk_cidr *dst);
 
 /* Since the start: entries of ours that were missing or altered when the kernel was asked. Each
  * has a line in the log. */

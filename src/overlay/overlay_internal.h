@@ -53,10 +53,17 @@ struct mk_overlay {
 	bool clusters_known; /* no table uses an entry that @clusters lacks */
 	struct overlay_route *routes, *queue;
 	bool refresh, peers_changed, ranges_changed, was_complete;
+	bool entries_changed; /* .. not only routes: a missing entry is no repair then */
 	struct mk_overlay_repairs repairs;
 	mk_overlay_left_vip_fn *left_vip;
 	void *left_vip_ctx;
 };
+
+/* The devices or the nodes' addresses changed. */
+static inline void overlay_changed(struct mk_overlay *overlay)
+{
+	overlay->peers_changed = overlay->entries_changed = true;
+}
 
 static inline bool overlay_has(const struct overlay_family *family)
 {

@@ -79,6 +79,15 @@ struct overlay_route *overlay_route(struct mk_overlay *overlay, const struct mk_
 	return route;
 }
 
+bool mk_overlay_has_route(const struct mk_overlay *overlay, const struct mk_cidr *dst)
+{
+	const struct route_key key = key_of(dst, overlay_metric(dst));
+	struct overlay_route *route;
+
+	HASH_FIND(hh, overlay->routes, &key, sizeof(key), route);
+	return route && route->was_made;
+}
+
 static void queue_route(struct mk_overlay *overlay, struct overlay_route *route)
 {
 	if (route->queued)

@@ -264,7 +264,7 @@ static void say_repaired(struct mk_overlay *overlay, const struct mk_wg_peer *fo
 {
 	char text[MK_IP_STRLEN];
 
-	if (overlay->peers_changed || has_carrier(found, peer))
+	if (overlay->entries_changed || has_carrier(found, peer))
 		return;
 	overlay->repairs.neighbours++;
 	mk_log_warn("WireGuard peer was missing or altered and is put back address=%s",
@@ -435,7 +435,7 @@ int mk_overlay_set_tunnels(struct mk_overlay *overlay, const struct mk_wg_peer *
 	free(overlay->tunnels);
 	overlay->tunnels = copy;
 	overlay->tunnel_count = count;
-	overlay->peers_changed = true;
+	overlay_changed(overlay);
 	return 0;
 }
 

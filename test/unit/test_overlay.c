@@ -213,6 +213,30 @@ static struct mk_nl_route way_to(const char *dest)
 	return route;
 }
 
+/* .. also if packets to the node become direct at the same time. */
+START_TEST(test_repair_as_links_change)
+{
+	struct mk_overlay_view view = view_of("10.244.1.0/24", NULL, AF_INET);
+	struct mk_nl_fdb fdb = { .remote = ip_of("192.0.2.2") };
+	struct mk_overlay_plan plan;
+
+	model_node("b", "10.244.2.0/24", "192.0.2.2", true);
+	sync_plan(true);
+	ck_ok(mk_overlay_plan_make(node_model, &view, &plan, &err));
+	fdb.mac = plan.peers[0].vtep_mac;
+	mk_overlay_plan_release(&plan);
+	ck_ok(mk_nl_fdb_delete(nl, node_devices.overlay_ifindex, &fdb, &err));
+	mk_overlay_refresh(overlay);
+	mk_overlay_set_node(overlay, &node_devices, own);
+	sync_direct(true);
+	ck_assert_uint_eq(mk_overlay_repairs(overlay)->neighbours, 1);
+	model_node("b", "10.244.2.0/24", "192.0.2.22", true);
+	mk_overlay_refresh(overlay);
+	sync_direct(true);
+	ck_assert_uint_eq(mk_overlay_repairs(overlay)->neighbours, 1);
+}
+END_TEST
+
 /* The routes to a node on the link lead to its own address; all that the overlay needs stays, for
  * packets that the node sends in VXLAN. */
 START_TEST(test_direct)
@@ -473,6 +497,7 @@ UNIT_SUITE("overlay")
 	tcase_add_test(kernel, test_device_of_chains);
 	tcase_add_loop_test(kernel, test_repair_of_chains, 0, MK_ARRAY_SIZE(faults_of_chains));
 	tcase_add_test(kernel, test_repair_of_chains_fdb);
+	tcase_add_test(kernel, test_repair_as_links_change);
 	tcase_add_test(kernel, test_peers);
 	tcase_add_test(kernel, test_direct);
 	tcase_add_test(kernel, test_tried);
