@@ -203,27 +203,41 @@ static void describe(const struct mk_network *network, char *text, size_t size)
 		 joint, network->name);
 }
 
+/* Another CNI plugin may have left what overlaps the pods' range. */
+static void advise_removal(const struct mk_own_range *range, const struct mk_network *network,
+			   char *text, size_t size)
+{
+	char cidr[MK_CIDR_STRLEN];
+
+	if (strcmp(range->setting, "vtepCidr") == 0 || !*network->name)
+		return;
+	if (network->kind == MK_NET_ADDRESS)
+		snprintf(text, size, "delete %s if another CNI plugin left it, otherwise ",
+			 network->name);
+	else if (network->kind == MK_NET_ON_LINK)
+		snprintf(text, size,
+			 "run `ip route del %s dev %s` if another program left it, otherwise ",
+			 mk_cidr_format(&network->cidr, cidr), network->name);
+}
+
 static void explain(const struct mk_own_range *range, const struct mk_network *network,
 		    enum mk_overlap overlap, struct mk_error *why)
 {
-	bool is_device = network->kind == MK_NET_ADDRESS || network->kind == MK_NET_ON_LINK;
-	bool is_vtep = strcmp(range->setting, "vtepCidr") == 0;
 	const char *example = range->cidr.ip.family == AF_INET6
 				      ? "such as fd4d:4b01::/64, the same on every node"
 				      : "such as 100.64.0.0/16, the same on every node";
-	char cidr[MK_CIDR_STRLEN], text[192], left_over[128] = "";
+	bool is_vtep = strcmp(range->setting, "vtepCidr") == 0;
+	char cidr[MK_CIDR_STRLEN], text[192], removal[160] = "";
 
 	describe(network, text, sizeof(text));
-	if (is_device && !is_vtep && *network->name)
-		snprintf(left_over, sizeof(left_over),
-			 "delete %s if another CNI plugin left it, otherwise ", network->name);
+	advise_removal(range, network, removal, sizeof(removal));
 	(void)mk_error_set(
 		why, EINVAL,
 		"%s '%s' overlaps %s: %s; %sset %s to a range that no network of the nodes has, %s",
 		range->setting, mk_cidr_format(&range->cidr, cidr), text,
 		overlap == MK_OVERLAP_REFUSED ? "the node would lose access to it"
 					      : "pods cannot reach it",
-		left_over, range->setting, is_vtep ? example : "as the cluster's pod range");
+		removal, range->setting, is_vtep ? example : "as the cluster's pod range");
 }
 
 enum mk_overlap mk_networks_judge(const struct mk_networks *networks,

@@ -196,6 +196,24 @@ START_TEST(test_left_over)
 }
 END_TEST
 
+/* A route without an address of its device: deleting the device would go too far. */
+START_TEST(test_left_over_route)
+{
+	const struct mk_own_range range = { "clusterCidr", cidr_of("10.244.0.0/16") };
+	const struct mk_cidr route = cidr_of("10.244.2.0/24");
+	struct mk_networks networks = { 0 };
+
+	ck_ok(mk_networks_add(&networks, MK_NET_ON_LINK, &route, "eth0", &err));
+	ck_assert_int_eq(mk_networks_judge(&networks, &range, 1, &err), MK_OVERLAP_REFUSED);
+	ck_assert_str_eq(mk_error_text(&err),
+			 "clusterCidr '10.244.0.0/16' overlaps the host's network 10.244.2.0/24 on "
+			 "eth0: the node would lose access to it; run `ip route del 10.244.2.0/24 "
+			 "dev eth0` if another program left it, otherwise set clusterCidr to a "
+			 "range that no network of the nodes has, as the cluster's pod range");
+	mk_networks_release(&networks);
+}
+END_TEST
+
 /* ---- rights ---------------------------------------------------------------------------------- */
 
 #define BIT(capability) (1ULL << (capability))
@@ -365,6 +383,7 @@ UNIT_SUITE("networks")
 	tcase_add_loop_test(tc, test_learned, 0, MK_ARRAY_SIZE(learned));
 	tcase_add_test(tc, test_judge);
 	tcase_add_test(tc, test_left_over);
+	tcase_add_test(tc, test_left_over_route);
 	tcase_add_loop_test(tc, test_rights, 0, MK_ARRAY_SIZE(rights));
 	tcase_add_loop_test(tc, test_memlock, 0, MK_ARRAY_SIZE(kernels));
 	tcase_add_loop_test(tc, test_filter, 0, MK_ARRAY_SIZE(filters));
