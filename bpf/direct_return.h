@@ -134,6 +134,8 @@ static __always_inline void note_answer(struct __sk_buff *skb, struct packet *pk
 	session = session ?: bpf_map_lookup_elem(tables.young, &key);
 	if (!session || !is_delegated(session->flags, &session->to.daddr))
 		return;
+	if (session_is_half_open(session) && !(pkt->tcp_flags & MK_TCP_SYN))
+		session->replied = 0; /* its number counts: it may be all that this node sees */
 	tuple_reverse(&pkt->tuple, &session->to);
 	pkt->tuple.path = 0;
 	session_find(skb, tables, pkt, &hit);
@@ -297,19 +299,44 @@ static __always_inline struct mk_frontend *frontend_of_delegated(struct __sk_buf
 	return service_find(&here, MK_SCOPE_EXTERNAL);
 }
 
+/* Does a request come by another node, although its flow began here? A router has moved it. */
+static __always_inline int has_left_this_node(const struct chain_ctx *ctx, const struct packet *pkt,
+					      const struct session_hit *hit)
+{
+	return ctx->hook == MK_HOOK_OVERLAY && hit->flags & MK_SESSION_FORWARD &&
+	       !is_pod_range(&pkt->tuple.daddr) && is_local_pod(&hit->to.daddr);
+}
+
+/* Let the session of @key, in @table, name @node in place of another one. Its answers' entry names
+ * none then, so one answer a second goes by it (answer.h). Returns 1, or 0 if it is not there. */
+static __always_inline int session_moves(void *table, const struct mk_tuple *key, __u32 node)
+{
+	struct mk_session *session = bpf_map_lookup_elem(table, key), *peer;
+	union tuple_key peer_key;
+
+	if (!session)
+		return 0;
+	session->set_id = node;
+	session->flags |= MK_SESSION_VIA_OVERLAY;
+	session_peer_key(&peer_key, session);
+	peer = bpf_map_lookup_elem(table, &peer_key);
+	if (peer) {
+		peer->set_id = 0;
+		peer->flags |= MK_SESSION_VIA_OVERLAY;
+	}
+	return 1;
+}
+
 /* A request of a delegated flow comes by @node, not by the one in the session: an external address
- * has moved. Answers follow it. */
+ * has moved, or a router has moved the connection. Answers that do not go straight follow it. */
 static __always_inline void note_node(const struct packet *pkt, const struct session_hit *hit,
 				      __u32 node)
 {
-	struct mk_session *session;
-
-	if (!(hit->flags & MK_SESSION_FORWARD) || hit->node == node)
+	if (!(hit->flags & MK_SESSION_FORWARD) ||
+	    (hit->flags & MK_SESSION_VIA_OVERLAY && hit->node == node))
 		return;
-	session = bpf_map_lookup_elem(&sessions, &pkt->tuple);
-	session = session ?: bpf_map_lookup_elem(&sessions_young, &pkt->tuple);
-	if (session)
-		session->set_id = node;
+	if (!session_moves(&sessions, &pkt->tuple, node))
+		session_moves(&sessions_young, &pkt->tuple, node);
 }
 
 /* Has another node delegated this packet of a client outside? */

@@ -217,11 +217,11 @@ static __always_inline int balance(struct __sk_buff *skb, struct chain_ctx *ctx,
 		hit.flags &= ~MK_SESSION_VIA_HOST;
 		hit.to.path = 0; /* it has passed its functions */
 	}
-	if (hit.flags & MK_SESSION_VIA_OVERLAY) {
+	if (hit.flags & MK_SESSION_VIA_OVERLAY || has_left_this_node(ctx, pkt, &hit)) {
 		if (is_delegated(hit.flags, &hit.to.daddr)) /* it comes by another node now */
 			return delegate_on(skb, ctx, pkt, hit.node);
 		note_node(pkt, &hit, node_of_frame(skb));
-		if (needs_no_node(skb, pkt, &pkt->tuple.saddr, &hit, ret > 0))
+		if (needs_no_node(skb, pkt, &pkt->tuple, &hit, ret > 0))
 			hit.flags &= ~MK_SESSION_VIA_OVERLAY;
 	}
 	affinity_earn(pkt, MK_SCOPE_INTERNAL, &hit);

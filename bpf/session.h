@@ -266,8 +266,9 @@ static __always_inline int session_has_reply(const struct mk_session *session)
 
 /* Note which sequence number the client has to acknowledge, from the server's packet @pkt. A
  * SYN-ACK contains the server's initial sequence number; if there are several (SYN cookies), the
- * last one counts. In a flow without a session from its beginning, any packet's number counts.
- * Returns 0, or -1 if @pkt has no such number. */
+ * last one counts. In a flow without a session from its beginning, any packet's number counts, and
+ * of a GSO packet its end: the client may acknowledge 64 KiB at once. Returns 0, or -1 if @pkt has
+ * no such number. */
 static __always_inline int session_note_sequence(struct __sk_buff *skb, const struct packet *pkt,
 						 struct mk_session *session,
 						 struct mk_session *forward)
@@ -281,6 +282,8 @@ static __always_inline int session_note_sequence(struct __sk_buff *skb, const st
 	if (!(flags & MK_TCP_SYN) && session_has_reply(forward))
 		return -1;
 	ack = bpf_ntohl(tcp->seq) + !!(flags & MK_TCP_SYN);
+	if (skb->gso_size)
+		ack += skb->len - pkt->l4_off - pkt->l4_len;
 	forward->ack = ack ?: 0xffffffff; /* 0 means unknown; a real 0 is in this number's window */
 	session->ack = bpf_ntohl(tcp->ack_seq);
 	return 0;

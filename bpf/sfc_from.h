@@ -216,8 +216,8 @@ static __always_inline __u8 way_of_answer(struct __sk_buff *skb, const struct pa
 {
 	__u8 way = hit->flags & CHAIN_OF_SESSION;
 
-	if (way & CHAIN_VIA_OVERLAY && needs_no_node(skb, pkt, &sent->saddr, hit,
-						     bpf_map_lookup_elem(&sessions, sent) != NULL))
+	if (way & CHAIN_VIA_OVERLAY &&
+	    needs_no_node(skb, pkt, sent, hit, bpf_map_lookup_elem(&sessions, sent) != NULL))
 		way &= ~CHAIN_VIA_OVERLAY;
 	return way;
 }

@@ -96,6 +96,8 @@ struct mk_abi {
 };
 _Static_assert(sizeof(struct mk_abi) == 176, "map value ABI");
 
+#define MK_SPOKE_SECONDS 0x7f /* mask of mk_session.spoke */
+
 #define MK_PROTO_ANY 0
 
 /* A flow in one direction, as in the packet at the time of the look-up. For an ICMP echo both ports
@@ -154,7 +156,10 @@ struct mk_session {
 	__u32 service_id; /* mk_frontend.service_id, 0: the session is no Service's */
 	__u8 flags; /* enum mk_session_flags, without those that have a byte */
 	/* Both in forward entries. They share a byte, so two CPUs that set them at once may lose
-	 * one. The next packet of that side sets it again. */
+	 * one. The next packet of that side sets it again.
+	 *
+	 * In the answers' entry of a connection that has moved to another node, `spoke` is the
+	 * second of the last answer by that node (bpf/answer.h). */
 	__u8 spoke : 7; /* half-open table: a packet has come since it got its slot */
 	__u8 replied : 1; /* the other side has answered */
 	/* CLOCK_MONOTONIC, seconds modulo 2^8: when an RST came from the other direction; 0: none,

@@ -225,6 +225,38 @@ without_vxlan()
 	expect_eq "packets in VXLAN" 0 $(($(in_vxlan) - before))
 }
 
+# states NODE: the states of the connections whose packets come by this node now
+states()
+{
+	on "$1" "$MK_BIN" sessions -o json | jq -r --arg to "$(with_port "$ANY" 80)" \
+		'[.[] | select(.protocol == "TCP" and .to == $to and .idleSeconds < 2) | .state] | unique | join(" ")'
+}
+all_established() { expect_eq "connections by $1" established "$(states "$1")"; }
+# Connections move to a node without an endpoint, and then to one with an endpoint.
+moved()
+{
+	local node
+	wait_for 60 without_vxlan
+	begin_load
+	load bulk world "$(with_port "$ANY" 80)"
+	for node in node1 node2; do
+		end "bird@$node"
+	done
+	wait_for 20 spread "$ANY" node3
+	wait_for 20 all_established node3
+	announce node1
+	wait_for 20 spread "$ANY" node1 node3
+	end bird@node3
+	wait_for 20 spread "$ANY" node1
+	wait_for 20 all_established node1
+	announce node2
+	announce node3
+	announced_by node1 node2 node3
+	stop_load
+	broken_only any
+	broken_only bulk
+}
+
 # Requests come by node1, errors about answers by node3. Pods forget the MTU that they have learnt.
 errors_by_another_node()
 {
@@ -250,5 +282,6 @@ routers_up
 check "BIRD announces addresses, also those that the host drops; strict rp_filter" begin
 check "nodes come and go: connections that move are reset at once, new ones pass" masqueraded
 check "the same with answers straight to the client: with policy Cluster none breaks" straight
+check "connections that move become established at their new node" moved
 check "ICMP errors come by another node than the connection: the transfer adapts" errors_by_another_node
 finish

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Connections that a router moves to another node, with answers that go straight to the client
+ * (bpf/direct_return.h): the new node's session becomes established. */
+#include <linux/bpf.h>
+#include <time.h>
+
+#include "bpf/delegated.h"
+#include "bpf/run.h"
+#include "rows.h"
+
+static const struct frame_options ack = { .tcp_flags = ACK };
+
+/* ---- the node that takes the requests now ---------------------------------------------------- */
+
+/* One answer, and the client's acknowledgement of it, establish the session. */
+START_TEST(test_established_here)
+{
+	struct frame_options request = taken[_i].next, answer = taken[_i].answers;
+
+	answer.tcp_flags = answer.tcp_flags ? ACK : 0;
+	request.sctp_chunk = answer.sctp_chunk = answer.sctp_chunk ? SCTP_DATA : 0;
+	to_node2("moved here", MK_HOOK_UPLINK, taken[_i].request, &request, taken[_i].request);
+	ck_assert_uint_eq(fixture_count("sessions"), 0);
+	from_node2("an answer", taken[_i].answer, &answer, TO_UPLINK, taken[_i].answer);
+	to_node2("the next", MK_HOOK_UPLINK, taken[_i].request, &request, taken[_i].request);
+	ck_assert_uint_eq(fixture_count("sessions"), 2);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* Packets from a forged address establish none. The pod resets what it does not know. */
+START_TEST(test_forged)
+{
+	const struct frame_options rst = { .tcp_flags = RST };
+	struct frame_options forged = { .tcp_flags = ACK };
+
+	for (forged.ack = 1; forged.ack < 20; forged.ack++)
+		to_node2("forged", MK_HOOK_UPLINK, taken[0].request, &forged, taken[0].request);
+	from_node2("RST", taken[0].answer, &rst, TO_UPLINK, taken[0].answer);
+	to_node2("forged", MK_HOOK_UPLINK, taken[0].request, &forged, taken[0].request);
+	ck_assert_uint_eq(fixture_count("sessions"), 0);
+}
+END_TEST
+
+/* The client acknowledges far beyond the answer that this node has seen: the next answer counts. */
+START_TEST(test_acknowledges_more)
+{
+	const struct frame_options far = { .tcp_flags = ACK, .ack = 1001 + (1 << 20) };
+	const struct frame_options later = { .tcp_flags = ACK, .seq = 1001 + (1 << 20) };
+
+	to_node2("moved here", MK_HOOK_UPLINK, taken[0].request, &ack, taken[0].request);
+	from_node2("an answer", taken[0].answer, &ack, TO_UPLINK, taken[0].answer);
+	to_node2("1 MiB more", MK_HOOK_UPLINK, taken[0].request, &far, taken[0].request);
+	ck_assert_uint_eq(fixture_count("sessions"), 0);
+	from_node2("a later answer", taken[0].answer, &later, TO_UPLINK, taken[0].answer);
+	to_node2("its acknowledgement", MK_HOOK_UPLINK, taken[0].request, &far, taken[0].request);
+	ck_assert_uint_eq(fixture_count("sessions"), 2);
+}
+END_TEST
+
+/* The answer is a GSO packet, and the client acknowledges nothing before its end. */
+START_TEST(test_acknowledges_all)
+{
+	const struct frame_options whole = { .tcp_flags = ACK, .packet_bytes = 3000 };
+	const struct frame_options end = { .tcp_flags = ACK, .ack = 1001 + 65535 + 2000 };
+
+	to_node2("moved here", MK_HOOK_UPLINK, taken[0].request, &ack, taken[0].request);
+	fixture_gso(2, 1400);
+	from_node2("two segments", taken[0].answer, &whole, TO_UPLINK, taken[0].answer);
+	fixture_gso(0, 0);
+	to_node2("its end and more", MK_HOOK_UPLINK, taken[0].request, &end, taken[0].request);
+	ck_assert_uint_eq(fixture_count("sessions"), 2);
+}
+END_TEST
+
+/* ---- the node that has the pod --------------------------------------------------------------- */
+
+/* Flows to the external address, by node2, in the order of served[]. */
+static const struct served external[] = {
+	{ "tcp 203.0.113.9:5000 > 198.51.100.9:81",
+	  "tcp 203.0.113.9:5000 > 10.244.1.3:8080",
+	  "tcp 10.244.1.3:8080 > 203.0.113.9:5000",
+	  "tcp 198.51.100.9:81 > 203.0.113.9:5000",
+	  { .tcp_flags = ACK },
+	  { .tcp_flags = SYN | ACK } },
+	{ "udp 203.0.113.9:5000 > 198.51.100.9:81",
+	  "udp 203.0.113.9:5000 > 10.244.1.3:8080",
+	  "udp 10.244.1.3:8080 > 203.0.113.9:5000",
+	  "udp 198.51.100.9:81 > 203.0.113.9:5000",
+	  { 0 },
+	  { 0 } },
+	{ "sctp 203.0.113.9:5000 > 198.51.100.9:81",
+	  "sctp 203.0.113.9:5000 > 10.244.1.3:8080",
+	  "sctp 10.244.1.3:8080 > 203.0.113.9:5000",
+	  "sctp 198.51.100.9:81 > 203.0.113.9:5000",
+	  { .sctp_chunk = SCTP_COOKIE_ECHO },
+	  { .sctp_chunk = SCTP_INIT_ACK } },
+};
+
+static const struct frame_options data = { .tcp_flags = ACK, .sctp_chunk = SCTP_DATA };
+
+static void by_node3(const char *name, const struct served *of)
+{
+	from_node(between.mac3, name, of->request, &of->next, TO_POD, of->seen);
+}
+
+/* An answer goes by @mac's node; NULL: straight. */
+static void answer(const char *name, const struct served *of, const struct frame_options *with,
+		   const char *mac)
+{
+	hop(name, MK_HOOK_POD, of->answer, with, mac ? between.where : TO_UPLINK, of->answered,
+	    mac);
+}
+
+static const char *node3(void)
+{
+	return between.ifindex ? LINK3 : NODE3;
+}
+
+/* Read the answers' entry. */
+static struct mk_session answers_entry(struct mk_tuple *key)
+{
+	struct mk_session session;
+	int fd = fixture_map("sessions");
+
+	for (void *last = NULL; row_next_key(fd, last, key) == 0; last = key) {
+		ck_assert_int_eq(row_lookup(fd, key, &session), 0);
+		if (!(session.flags & MK_SESSION_FORWARD))
+			return session;
+	}
+	ck_abort_msg("no answers' entry in map sessions");
+}
+
+/* The last answer by the node was in @second. */
+static void set_last(unsigned second)
+{
+	struct mk_tuple key;
+	struct mk_session session = answers_entry(&key);
+
+	session.spoke = second & MK_SPOKE_SECONDS;
+	ck_assert_int_eq(row_update(fixture_map("sessions"), &key, &session, BPF_ANY), 0);
+}
+
+/* The second as programs see it, which may read the time of the last tick. */
+static unsigned now_s(void)
+{
+	struct timespec tick, now;
+
+	do {
+		clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (tick.tv_sec != now.tv_sec);
+	return (unsigned)now.tv_sec;
+}
+
+/* The first answer of a second goes by node3. */
+static void expect_turn(const struct served *of)
+{
+	unsigned before = now_s(), last;
+	struct mk_tuple key;
+
+	set_last(before - 2);
+	answer("by node3", of, &data, node3());
+	last = answers_entry(&key).spoke;
+	ck_assert_msg(last == (before & MK_SPOKE_SECONDS) || last == (now_s() & MK_SPOKE_SECONDS),
+		      "noted second %u, began in %u", last, before & MK_SPOKE_SECONDS);
+}
+
+/* .. and all others straight. Tried again if a second ends meanwhile. */
+static void expect_straight(const struct served *of)
+{
+	const struct frame in = frame_make(of->answer, &data);
+	enum where where;
+	struct frame out;
+	unsigned at;
+
+	do {
+		at = now_s();
+		set_last(at);
+		where = fixture_send(MK_HOOK_POD, &in, &out);
+	} while (now_s() != at);
+	ck_assert_int_eq(where, TO_UPLINK);
+}
+
+static void expect_turns(const struct served *of)
+{
+	expect_turn(of);
+	expect_straight(of);
+	by_node3("more", of);
+	expect_straight(of);
+	expect_turn(of);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+
+START_TEST(test_moves)
+{
+	const struct served *of = &external[_i];
+
+	serve(of);
+	by_node3("by node3", of);
+	expect_turns(of);
+}
+END_TEST
+
+static void begin_here(const struct served *of)
+{
+	hop("the first", MK_HOOK_UPLINK, of->request, NULL, TO_POD, of->seen, NULL);
+	answer("its answer", of, &of->first, NULL);
+	hop("the second", MK_HOOK_UPLINK, of->request, &of->next, TO_POD, of->seen, NULL);
+	answer("data", of, &data, NULL);
+}
+
+START_TEST(test_leaves_this_node)
+{
+	const struct served *of = &external[_i];
+
+	begin_here(of);
+	by_node3("by node3", of);
+	expect_turns(of);
+}
+END_TEST
+
+/* What ends a connection goes by the node of its last request, also if it began at this one. */
+START_TEST(test_end_follows)
+{
+	const struct frame_options end = { .tcp_flags = FIN | ACK, .sctp_chunk = SCTP_SHUTDOWN };
+	const struct served *of = &external[2 * _i]; /* TCP and SCTP */
+
+	begin_here(of);
+	by_node3("by node3", of);
+	answer("its end", of, &end, node3());
+	hop("back here", MK_HOOK_UPLINK, of->request, &of->next, TO_POD, of->seen, NULL);
+	answer("its end", of, &end, NULL);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* An answer that is too long for the overlay goes straight; the next one takes the turn. */
+START_TEST(test_long_answer)
+{
+	const struct frame_options is_long = { .tcp_flags = ACK, .packet_bytes = 1451 };
+	const struct served *of = &external[0];
+
+	serve(of);
+	by_node3("by node3", of);
+	set_last(now_s() - 2);
+	answer("a long one", of, &is_long, NULL);
+	answer("a short one", of, &data, node3());
+}
+END_TEST
+
+static void add_all(TCase *tcase)
+{
+	tcase_add_loop_test(tcase, test_established_here, 0, ROWS(taken));
+	tcase_add_test(tcase, test_forged);
+	tcase_add_test(tcase, test_acknowledges_more);
+	tcase_add_test(tcase, test_acknowledges_all);
+	tcase_add_loop_test(tcase, test_moves, 0, ROWS(external));
+	tcase_add_loop_test(tcase, test_leaves_this_node, 0, ROWS(external));
+	tcase_add_loop_test(tcase, test_end_follows, 0, 2);
+	tcase_add_test(tcase, test_long_answer);
+}
+
+BPF_SUITE("moved")
+{
+	add_all(clients_case(suite, "by the overlay", delegated_load, delegated_setup));
+	add_all(clients_case(suite, "on the link", delegated_load_on_link,
+			     delegated_setup_on_link));
+}
