@@ -39,6 +39,24 @@ static __always_inline int may_delegate(const struct packet *pkt, const struct m
 	       is_address_of_all(&pkt->tuple.daddr);
 }
 
+static __always_inline __u16 relay_second(void)
+{
+	return bpf_ktime_get_ns() / 1000000000 & MK_SHOWN_SECONDS;
+}
+
+/* Is the node of @route on the same link? Probes say so, seconds after the link has come back. A
+ * router may move connections here at once, which must not be translated. So a node counts, too,
+ * that has lately shown its VTEP MAC address there (relay_show()). */
+static __always_inline int is_on_link(const struct mk_route *route)
+{
+	const struct mk_link_node *node;
+
+	if (route->is_direct)
+		return 1;
+	node = link_node_of(route->vtep_mac);
+	return node && mk_link_is_shown(node, relay_second());
+}
+
 /* Let the node of the chosen backend answer the client itself, if it is on the same link. That node
  * counts the flow for the Service. Returns 1, or 0 if it is not on the link. */
 static __always_inline int return_directly(struct session_request *request)
@@ -46,7 +64,7 @@ static __always_inline int return_directly(struct session_request *request)
 	struct mk_route route;
 
 	if (request->source_port || route_find(&request->to.daddr, &route) ||
-	    route.type != MK_ROUTE_OVERLAY || !route.is_direct)
+	    route.type != MK_ROUTE_OVERLAY || !is_on_link(&route))
 		return 0;
 	request->set_id = node_of_mac(route.vtep_mac);
 	request->service_id = 0;
@@ -158,11 +176,6 @@ static __always_inline void note_answer(struct __sk_buff *skb, struct packet *pk
 static __always_inline int is_back(const struct chain_ctx *ctx)
 {
 	return ctx->opens == CHAIN_OPENS_DELEGATED;
-}
-
-static __always_inline __u16 relay_second(void)
-{
-	return bpf_ktime_get_ns() / 1000000000 & MK_SHOWN_SECONDS;
 }
 
 /* The node on the link to which @route leads, if relayed packets go there without VXLAN and this is

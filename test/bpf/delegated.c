@@ -75,6 +75,8 @@ void set_direct(bool is_direct)
 	fixture_mac("10.18.0.2", route.vtep_mac);
 	ck_assert_int_eq(row_update(fixture_map("routes"), &key, &route, BPF_ANY), 0);
 	ck_assert_int_eq(row_update(fixture_map("node_routes"), &number, &route, 0), 0);
+	if (between.ifindex)
+		put_link("10.18.0.2", "192.168.99.12", LINK2, is_direct ? second(0) : 0, is_direct);
 }
 
 struct frame from_node(const char *mac, const char *name, const char *flow,
@@ -118,6 +120,7 @@ void delegated_setup(void)
 
 	fixture_reset();
 	clients_put_nodes();
+	between = overlay;
 	set_direct(true);
 	for (size_t i = 0; i < ROWS(protos); i++) {
 		snprintf(frontend, sizeof(frontend), "%s 192.168.99.11:30080", protos[i]);
@@ -130,7 +133,6 @@ void delegated_setup(void)
 		delegated_service(frontend, MK_FRONTEND_MASQUERADE, "10.244.1.3:8080", true);
 	}
 	fixture_vip("198.51.100.9");
-	between = overlay;
 }
 
 void put_link(const char *vtep, const char *address, const char *mac, __u16 shown_s, bool sees_this)

@@ -30,7 +30,7 @@ void delegated_make_link(void); /* that network alone: devices up9 (this node's)
 void delegated_setup(void); /* the overlay is the way between the nodes */
 void delegated_setup_on_link(void); /* the link is: node2 and node3 have just shown themselves */
 
-void set_direct(bool is_direct); /* Is node2 on the link? */
+void set_direct(bool is_direct); /* Is node2 on the link? Otherwise it has shown itself to none. */
 void delegated_service(const char *frontend, uint16_t flags, const char *backend, bool is_local);
 
 /* Put a node on the link into the map link_nodes. @mac: that of frames to it. @shown_s: the second in

@@ -96,7 +96,7 @@ START_TEST(test_ways_stay)
 	    "tcp 203.0.113.9:5000 > 10.244.2.7:8080", NODE2);
 	to_node2("unchanged", MK_HOOK_UPLINK, taken[1].request, NULL, taken[1].request);
 	set_direct(false);
-	to_node2("still", MK_HOOK_UPLINK, taken[1].request, NULL, taken[1].request);
+	hop("still", MK_HOOK_UPLINK, taken[1].request, NULL, TO_OVERLAY, taken[1].request, NODE2);
 }
 END_TEST
 

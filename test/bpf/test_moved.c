@@ -73,6 +73,31 @@ START_TEST(test_acknowledges_all)
 }
 END_TEST
 
+/* Probes need seconds until they count node2 as on the link again. It has shown itself there @ago_s
+ * ago; -1: never. */
+static const struct {
+	const char *name;
+	int ago_s;
+	bool is_delegated;
+} back[] = {
+	{ "shown before the link broke", 10, true },
+	{ "shown long ago", 20, false },
+	{ "never shown", -1, false },
+};
+
+START_TEST(test_link_is_back)
+{
+	const unsigned ago_s = back[_i].ago_s < 0 ? 0 : (unsigned)back[_i].ago_s;
+
+	set_direct(false);
+	put_link("10.18.0.2", "192.168.99.12", LINK2, back[_i].ago_s < 0 ? 0 : second(ago_s), true);
+	hop(back[_i].name, MK_HOOK_UPLINK, taken[0].request, &ack,
+	    back[_i].is_delegated ? TO_UPLINK : TO_OVERLAY,
+	    back[_i].is_delegated ? taken[0].request : "tcp 203.0.113.9:5000 > 10.244.2.7:8080",
+	    NULL);
+}
+END_TEST
+
 /* ---- the node that has the pod --------------------------------------------------------------- */
 
 /* Flows to the external address, by node2, in the order of served[]. */
@@ -263,7 +288,10 @@ static void add_all(TCase *tcase)
 
 BPF_SUITE("moved")
 {
+	TCase *tcase;
+
 	add_all(clients_case(suite, "by the overlay", delegated_load, delegated_setup));
-	add_all(clients_case(suite, "on the link", delegated_load_on_link,
-			     delegated_setup_on_link));
+	tcase = clients_case(suite, "on the link", delegated_load_on_link, delegated_setup_on_link);
+	add_all(tcase);
+	tcase_add_loop_test(tcase, test_link_is_back, 0, ROWS(back));
 }

@@ -232,13 +232,12 @@ states()
 		'[.[] | select(.protocol == "TCP" and .to == $to and .idleSeconds < 2) | .state] | unique | join(" ")'
 }
 all_established() { expect_eq "connections by $1" established "$(states "$1")"; }
-# Connections move to a node without an endpoint, and then to one with an endpoint.
+# Connections move to a node without an endpoint, and then to one with an endpoint. The link of the former has
+# just come back (nodes_come_and_go), and probes do not count it yet.
 moved()
 {
 	local node
-	wait_for 60 without_vxlan
 	begin_load
-	load bulk world "$(with_port "$ANY" 80)"
 	for node in node1 node2; do
 		end "bird@$node"
 	done
@@ -254,7 +253,6 @@ moved()
 	announced_by node1 node2 node3
 	stop_load
 	broken_only any
-	broken_only bulk
 }
 
 # Requests come by node1, errors about answers by node3. Pods forget the MTU that they have learnt.
