@@ -12,7 +12,7 @@ static struct connection {
 	char *name; /* the flow as text */
 	struct mk_ip client, asked;
 	uint16_t asked_port, client_port;
-	const char *uids[2]; /* of the ends when it was first seen; they belong to the objects */
+	char *uids[2]; /* of the ends when it was first seen */
 	bool opened; /* on a node */
 	bool delivered; /* and `packet` is what the server got last */
 	struct packet packet;
@@ -24,8 +24,13 @@ static size_t connection_count;
 
 void connections_forget(void)
 {
-	while (connection_count > 0)
-		free(connections[--connection_count].name);
+	while (connection_count > 0) {
+		struct connection *last = &connections[--connection_count];
+
+		free(last->name);
+		free(last->uids[0]);
+		free(last->uids[1]);
+	}
 }
 
 static const char *uid_of(const struct box *box)
@@ -74,8 +79,8 @@ static struct connection *find(const struct flow *flow)
 	for (size_t i = 0; i < connection_count; i++)
 		found->over |= begins_as(&connections[i], found);
 	connection_count++;
-	found->uids[0] = uid_of(flow->client_box);
-	found->uids[1] = uid_of(flow->server_box);
+	found->uids[0] = strdup(uid_of(flow->client_box));
+	found->uids[1] = strdup(uid_of(flow->server_box));
 	return found;
 }
 
