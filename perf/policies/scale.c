@@ -7,6 +7,7 @@
  * memory, microseconds and entries written of each change. All
  * times are processor time. */
 #include <check.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ struct cluster {
 	double read_ms, compile_ms, write_ms, restart_ms;
 	unsigned int entries, restart_entries;
 	long model_kib, policies_kib, kernel_kib;
+	size_t heap_bytes; /* with the overhead of malloc(3) */
 };
 
 static struct cluster clusters[CLUSTERS_MAX];
@@ -148,6 +150,13 @@ static long rss_kib(void)
 	if (!file || fscanf(file, "%ld %ld", &size, &resident) != 2)
 		feed_die("/proc/self/statm", "cannot be read");
 	return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 heap = mallinfo2();
+
+	return heap.uordblks + heap.hblkhd;
 }
 
 static long map_bytes(const struct mk_table *table)
@@ -280,6 +289,8 @@ static void open_changes(enum what what)
 
 static void build_cluster(uv_loop_t *loop, struct cluster *cluster)
 {
+	size_t before_bytes = heap_bytes();
+
 	now = cluster;
 	policy_setup();
 	now->tables = policy_tables;
@@ -294,6 +305,7 @@ static void build_cluster(uv_loop_t *loop, struct cluster *cluster)
 	read_lists(loop);
 	fill_tables();
 	clean_up();
+	now->heap_bytes = heap_bytes() - before_bytes;
 	restart();
 	for (enum what what = 0; what < WHATS; what++)
 		open_changes(what);
@@ -341,11 +353,12 @@ static void print(struct cluster *cluster)
 	printf("{\"pods\":%zu,\"policies\":%zu,\"sets\":%zu,\"classes\":%zu,\"isolated\":%zu,"
 	       "\"read_ms\":%.1f,\"compile_ms\":%.2f,\"write_ms\":%.2f,\"entries\":%u,"
 	       "\"restart_ms\":%.2f,\"restart_entries\":%u,"
-	       "\"model_kib\":%ld,\"policies_kib\":%ld,\"kernel_kib\":%ld,",
+	       "\"model_kib\":%ld,\"policies_kib\":%ld,\"kernel_kib\":%ld,"
+	       "\"heap_bytes\":%zu,",
 	       seen_count(cluster->reflectors[LABEL]->seen), figures.policies, figures.sets,
 	       figures.classes, figures.isolated_pods, cluster->read_ms, cluster->compile_ms,
 	       cluster->write_ms, cluster->entries, cluster->restart_ms, cluster->restart_entries,
-	       cluster->model_kib, cluster->policies_kib, cluster->kernel_kib);
+	       cluster->model_kib, cluster->policies_kib, cluster->kernel_kib, cluster->heap_bytes);
 	for (enum what what = 0; what < WHATS; what++)
 		print_change(&cluster->times[what], what);
 }

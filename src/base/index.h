@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/base/index.h - a hash table for entries of which there are many: one per pod or object of the
  * cluster. A link takes 12 bytes of an entry, uthash's handle 56; the table has 2 to 4 more. There
- * is no order. The owner of the entries compares their keys. */
+ * is no order. The owner of the entries compares their keys. Entries of one size can be cells of a
+ * block, without the 8 to 16 bytes that malloc(3) adds to each. */
 #ifndef MK_BASE_INDEX_H
 #define MK_BASE_INDEX_H
 
@@ -158,6 +159,87 @@ static inline void mk_index_release(struct mk_index *index)
 	free(index->chains);
 	*index = (struct mk_index){ 0 };
 }
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+/* With malloc's 8 bytes, a block takes 4 KiB. */
+#define MK_CELLS_BLOCK_BYTES 4088
+
+struct mk_cell {
+	struct mk_cell *next;
+};
+
+struct mk_cells {
+	size_t bytes; /* of a cell: a multiple of 8, at most 1024 */
+	size_t used;
+	struct mk_cell *free;
+	struct mk_cell *blocks; /* begin with a link */
+};
+
+static inline int mk_cells_grow(struct mk_cells *cells)
+{
+	size_t at = sizeof(struct mk_cell);
+	struct mk_cell *block = malloc(MK_CELLS_BLOCK_BYTES), *cell;
+
+	if (!block)
+		return -ENOMEM;
+	block->next = cells->blocks;
+	cells->blocks = block;
+	for (; at + cells->bytes <= MK_CELLS_BLOCK_BYTES; at += cells->bytes) {
+		cell = (struct mk_cell *)((char *)block + at);
+		cell->next = cells->free;
+		cells->free = cell;
+	}
+	return 0;
+}
+
+static inline void mk_cells_free_blocks(struct mk_cells *cells)
+{
+	struct mk_cell *block;
+
+	while ((block = cells->blocks)) {
+		cells->blocks = block->next;
+		free(block);
+	}
+	cells->free = NULL;
+}
+
+#ifdef __SANITIZE_ADDRESS__ /* each cell is a block, so that a use after free is seen */
+static inline void *mk_cell_new(struct mk_cells *cells)
+{
+	return calloc(1, cells->bytes);
+}
+
+static inline void mk_cell_free(struct mk_cells *cells, void *cell)
+{
+	(void)cells;
+	free(cell);
+}
+#else
+/* Return a zeroed cell. NULL: out of memory. */
+static inline void *mk_cell_new(struct mk_cells *cells)
+{
+	struct mk_cell *cell;
+
+	if (!cells->free && mk_cells_grow(cells) < 0)
+		return NULL;
+	cell = cells->free;
+	cells->free = cell->next;
+	cells->used++;
+	return memset(cell, 0, cells->bytes);
+}
+
+/* Free @cell, and with the last one all blocks. */
+static inline void mk_cell_free(struct mk_cells *cells, void *cell)
+{
+	struct mk_cell *freed = cell;
+
+	freed->next = cells->free;
+	cells->free = freed;
+	if (--cells->used == 0)
+		mk_cells_free_blocks(cells);
+}
+#endif
 
 /* ---- a hash with a key ----------------------------------------------------------------------- */
 

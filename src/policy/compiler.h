@@ -61,11 +61,13 @@ struct row_list {
 struct rows {
 	size_t key_bytes, row_bytes, entry_bytes;
 	void (*fill)(const void *entry, void *row); /* @row is zero; may be NULL */
+	struct mk_cells cells;
 	struct mk_index all;
 	struct row **changed;
 	size_t changed_count, changed_room;
 	struct row_list put, gone; /* results of rows_changes() and rows_all() */
 };
+void rows_init(struct rows *rows, size_t key_bytes, size_t row_bytes, size_t entry_bytes);
 void rows_put(struct rows *rows, const void *wanted);
 void rows_remove(struct rows *rows, const void *key);
 /* Return the kept entry of @key, or NULL. */

@@ -11,15 +11,20 @@
 #define MARK_CHARS (2 * MK_OBJECT_NAME_SIZE + 16)
 
 static const struct {
-	size_t key_bytes, row_bytes;
+	size_t key_bytes, row_bytes, entry_bytes;
 } row_sizes[ROW_KINDS] = {
-	[IDENTITIES] = { sizeof(struct mk_addr), sizeof(struct mk_identity_row) }, /* see address */
-	[PEERS] = { offsetof(struct mk_peer_row, table), sizeof(struct mk_peer_row) },
-	[BLOCKS] = { offsetof(struct mk_block_row, table), sizeof(struct mk_block_row) },
-	[PORTS] = { offsetof(struct mk_port_row, verdict), sizeof(struct mk_port_row) },
-	[PODS] = { offsetof(struct mk_pod_row, set), sizeof(struct mk_pod_row) },
+	[IDENTITIES] = { sizeof(struct mk_addr), sizeof(struct mk_identity_row),
+			 sizeof(struct address) },
+	[PEERS] = { offsetof(struct mk_peer_row, table), sizeof(struct mk_peer_row),
+		    sizeof(struct answer) },
+	[BLOCKS] = { offsetof(struct mk_block_row, table), sizeof(struct mk_block_row),
+		     sizeof(struct mk_block_row) },
+	[PORTS] = { offsetof(struct mk_port_row, verdict), sizeof(struct mk_port_row),
+		    sizeof(struct mk_port_row) },
+	[PODS] = { offsetof(struct mk_pod_row, set), sizeof(struct mk_pod_row),
+		   sizeof(struct mk_pod_row) },
 	[NAMESPACES] = { offsetof(struct mk_namespace_row, directions),
-			 sizeof(struct mk_namespace_row) },
+			 sizeof(struct mk_namespace_row), sizeof(struct mk_namespace_row) },
 };
 
 struct mk_policies *mk_policies_new(const struct mk_model *model, const struct mk_policy_view *view,
@@ -39,12 +44,9 @@ struct mk_policies *mk_policies_new(const struct mk_model *model, const struct m
 	policies->all_marked = policies->changed = true;
 	policies->kept_store.texts = &policies->texts;
 	for (int i = 0; i < ROW_KINDS; i++)
-		policies->rows[i] = (struct rows){ .key_bytes = row_sizes[i].key_bytes,
-						   .row_bytes = row_sizes[i].row_bytes,
-						   .entry_bytes = row_sizes[i].row_bytes };
-	policies->rows[IDENTITIES].entry_bytes = sizeof(struct address);
+		rows_init(&policies->rows[i], row_sizes[i].key_bytes, row_sizes[i].row_bytes,
+			  row_sizes[i].entry_bytes);
 	policies->rows[IDENTITIES].fill = address_fill;
-	policies->rows[PEERS].entry_bytes = sizeof(struct answer);
 	return policies;
 }
 

@@ -11,6 +11,14 @@ struct row {
 	_Alignas(8) uint8_t of[]; /* rows.entry_bytes */
 };
 
+void rows_init(struct rows *rows, size_t key_bytes, size_t row_bytes, size_t entry_bytes)
+{
+	*rows = (struct rows){ .key_bytes = key_bytes,
+			       .row_bytes = row_bytes,
+			       .entry_bytes = entry_bytes,
+			       .cells.bytes = (sizeof(struct row) + entry_bytes + 7) / 8 * 8 };
+}
+
 static void note_change(struct rows *rows, struct row *row)
 {
 	if (row->changed)
@@ -42,7 +50,9 @@ static struct row *row_get(struct rows *rows, const void *key)
 
 	if (row)
 		return row;
-	row = memory_new(sizeof(*row) + rows->entry_bytes);
+	row = mk_cell_new(&rows->cells);
+	if (!row)
+		uthash_fatal("out of memory");
 	memcpy(row->of, key, rows->key_bytes);
 	if (mk_index_add(&rows->all, &row->link, mk_index_hash(key, rows->key_bytes)) < 0)
 		uthash_fatal("out of memory");
@@ -55,7 +65,7 @@ static void row_drop(struct rows *rows, struct row *row)
 	if (row->wanted || row->kept || row->changed)
 		return;
 	mk_index_remove(&rows->all, &row->link);
-	free(row);
+	mk_cell_free(&rows->cells, row);
 }
 
 void rows_put(struct rows *rows, const void *wanted)
@@ -210,7 +220,7 @@ void rows_release(struct rows *rows)
 
 	for (; link; link = next) {
 		next = mk_index_after(&rows->all, link);
-		free(row_of(link));
+		mk_cell_free(&rows->cells, row_of(link));
 	}
 	mk_index_release(&rows->all);
 	free(rows->changed);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The hash table for many entries: what is added is found, what is removed is not, and a walk
- * visits each entry once. */
+ * visits each entry once. Cells for entries are zero, their own, and free again. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,78 @@ START_TEST(test_spread)
 }
 END_TEST
 
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+#define CELL_BYTES 48
+
+static void fill_cells(struct mk_cells *cells, char **of, size_t count)
+{
+	static const char zeros[CELL_BYTES];
+
+	for (size_t i = 0; i < count; i++) {
+		of[i] = mk_cell_new(cells);
+		ck_assert_ptr_nonnull(of[i]);
+		ck_assert_mem_eq(of[i], zeros, CELL_BYTES);
+		memset(of[i], (int)(i % 251) + 1, CELL_BYTES);
+	}
+}
+
+static void check_cells(char *const *of, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < CELL_BYTES; j++)
+			ck_assert_int_eq((unsigned char)of[i][j], (int)(i % 251) + 1);
+}
+
+/* A cell is zero also if it was another one's before, and no two share a byte. */
+START_TEST(test_cells)
+{
+	struct mk_cells cells = { .bytes = CELL_BYTES };
+	static char *of[ENTRIES];
+
+	fill_cells(&cells, of, ENTRIES);
+	check_cells(of, ENTRIES);
+	for (size_t i = ENTRIES / 2; i < ENTRIES; i++)
+		mk_cell_free(&cells, of[i]);
+	check_cells(of, ENTRIES / 2);
+	for (size_t i = 0; i < ENTRIES / 2; i++)
+		mk_cell_free(&cells, of[i]);
+	fill_cells(&cells, of, ENTRIES);
+	check_cells(of, ENTRIES);
+	for (size_t i = 0; i < ENTRIES; i++)
+		mk_cell_free(&cells, of[i]);
+}
+END_TEST
+
+#ifndef __SANITIZE_ADDRESS__ /* its malloc(3) counts nothing */
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 now = mallinfo2();
+
+	return now.uordblks + now.hblkhd;
+}
+
+/* A cell takes only its bytes. Freed ones are used first, and the last one frees all memory. */
+START_TEST(test_memory_of_cells)
+{
+	struct mk_cells cells = { .bytes = CELL_BYTES };
+	static char *of[ENTRIES];
+	size_t before = heap_bytes(), full;
+
+	fill_cells(&cells, of, ENTRIES);
+	full = heap_bytes();
+	ck_assert_uint_le(full - before, (size_t)ENTRIES * (CELL_BYTES + 1) + 4096);
+	for (size_t i = 0; i < ENTRIES - 1; i++)
+		mk_cell_free(&cells, of[i]);
+	fill_cells(&cells, of, ENTRIES - 1);
+	ck_assert_uint_eq(heap_bytes(), full);
+	for (size_t i = 0; i < ENTRIES; i++)
+		mk_cell_free(&cells, of[i]);
+	ck_assert_uint_eq(heap_bytes(), before);
+}
+END_TEST
+#endif
+
 UNIT_SUITE("index")
 {
 	TCase *tc = unit_case(suite, "index", setup, teardown);
@@ -155,4 +228,9 @@ UNIT_SUITE("index")
 	tcase_add_test(tc, test_equal_hashes);
 	tcase_add_test(tc, test_empty);
 	tcase_add_test(tc, test_spread);
+	tc = unit_case(suite, "cells", NULL, NULL);
+	tcase_add_test(tc, test_cells);
+#ifndef __SANITIZE_ADDRESS__
+	tcase_add_test(tc, test_memory_of_cells);
+#endif
 }

@@ -123,7 +123,7 @@ struct record *record_after(const struct mk_policy_sync *sync, enum policy_map m
 static struct record *record_new(struct mk_policy_sync *sync, enum policy_map map, const void *key)
 {
 	const struct mk_table *table = sync->maps[map];
-	struct record *record = calloc(1, record_bytes(sync, map));
+	struct record *record = mk_cell_new(&sync->cells[map]);
 	uint8_t room[MK_STORED_MAX];
 
 	if (!record)
@@ -133,7 +133,7 @@ static struct record *record_new(struct mk_policy_sync *sync, enum policy_map ma
 	if (mk_index_add(&sync->records[map], &record->link,
 			 mk_index_hash(record->bytes, table->stored_key_size)) == 0)
 		return record;
-	free(record);
+	mk_cell_free(&sync->cells[map], record);
 	return NULL;
 }
 
@@ -331,7 +331,7 @@ void record_free(struct mk_policy_sync *sync, struct record *record)
 		sync->audited = record_after(sync, record->map, record);
 	unlist(sync, record);
 	mk_index_remove(&sync->records[record->map], &record->link);
-	free(record);
+	mk_cell_free(&sync->cells[record->map], record);
 }
 
 /* ---- an earlier agent's ---------------------------------------------------------------------- */
@@ -403,6 +403,8 @@ struct mk_policy_sync *mk_policy_sync_new(const struct mk_policy_tables *tables,
 		.listed = -1,
 		.raise_all = true,
 	};
+	for (enum policy_map map = 0; map < POLICY_MAPS; map++)
+		sync->cells[map].bytes = record_bytes(sync, map);
 	if (read_all(sync, err) < 0) {
 		mk_policy_sync_free(sync);
 		return NULL;

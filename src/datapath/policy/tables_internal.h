@@ -77,6 +77,7 @@ struct mk_policy_sync {
 	const struct mk_table *maps[POLICY_MAPS];
 	sa_family_t family;
 	struct mk_index records[POLICY_MAPS]; /* by key */
+	struct mk_cells cells[POLICY_MAPS]; /* of records */
 	struct places dirty[POLICY_MAPS];
 	struct places gone; /* the oldest first */
 	/* Out of memory: records that belong in a list are in none. */
