@@ -234,22 +234,66 @@ static struct address *address_find(struct mk_policies *policies, const struct m
 	return rows_kept(&policies->rows[IDENTITIES], &key);
 }
 
-struct address_more *address_more(struct address *address)
+static struct address_more *more_of(const struct address *address)
 {
-	if (!address->more)
-		address->more = memory_new(sizeof(*address->more));
-	return address->more;
+	return address->of & ADDRESS_MORE ? (void *)(address->of & ~ADDRESS_MORE) : NULL;
 }
 
-/* Free what @address has besides its Pod, if it has nothing. */
+/* Return the first Pod by rule 44, or NULL. */
+static const struct mk_pod_object *first_pod(const struct address *address)
+{
+	const struct address_more *more = more_of(address);
+
+	if (!more)
+		return (const void *)address->of;
+	return more->claims ? more->claims->pod : NULL;
+}
+
+/* Rule 44: of two objects with one address, the one that started last; of equal ones the first by
+ * name, so that all nodes choose the same. */
+static int compare_claims(const struct claim *left, const struct claim *right)
+{
+	const struct mk_pod_object *a = left->pod, *b = right->pod;
+	int order =
+		(a->started_unix_s < b->started_unix_s) - (a->started_unix_s > b->started_unix_s);
+
+	order = order ?: strcmp(a->of->namespace_, b->of->namespace_);
+	return order ?: strcmp(a->name, b->name);
+}
+
+static void add_claim(struct address_more *more, const struct mk_pod_object *pod)
+{
+	struct claim *claim = memory_new(sizeof(*claim));
+
+	claim->pod = pod;
+	LL_INSERT_INORDER(more->claims, claim, compare_claims);
+}
+
+struct address_more *address_more(struct address *address)
+{
+	const struct mk_pod_object *pod = first_pod(address);
+	struct address_more *more = more_of(address);
+
+	if (more)
+		return more;
+	more = memory_new(sizeof(*more));
+	if (pod)
+		add_claim(more, pod);
+	address->of = (uintptr_t)more | ADDRESS_MORE;
+	return more;
+}
+
+/* Free what @address has besides its only Pod, if it has nothing. */
 static void drop_more(struct address *address)
 {
-	struct address_more *more = address->more;
+	struct address_more *more = more_of(address);
+	const struct mk_pod_object *pod = first_pod(address);
 
-	if (!more || more->others || more->sandbox || more->node)
+	if (!more || more->sandbox || more->node || (more->claims && more->claims->next))
 		return;
-	address->more = NULL;
+	free(more->claims);
 	free(more);
+	address->of = (uintptr_t)pod;
 }
 
 void address_changed(struct mk_policies *policies, struct address *address)
@@ -276,29 +320,18 @@ static const struct mk_pod_object *pod_of_sandbox(const struct mk_policies *poli
 	return !subject->uid || (uid && strcmp(uid, subject->uid) == 0) ? pod : NULL;
 }
 
-/* Rule 44: of two objects with one address, the one that started last; of equal ones the first by
- * name, so that all nodes choose the same. */
-static int compare_pods(const struct mk_pod_object *a, const struct mk_pod_object *b)
-{
-	int order =
-		(a->started_unix_s < b->started_unix_s) - (a->started_unix_s > b->started_unix_s);
-
-	order = order ?: strcmp(a->of->namespace_, b->of->namespace_);
-	return order ?: strcmp(a->name, b->name);
-}
-
 /* Return the Pod with @address, or NULL: none is known. */
 static const struct mk_pod_object *pod_at(const struct mk_policies *policies,
 					  const struct address *address)
 {
-	const struct address_more *more = address->more;
+	const struct address_more *more = more_of(address);
 
 	if (more && more->node)
 		return NULL;
 	if (more && more->sandbox)
 		return more->sandbox->subject ? pod_of_sandbox(policies, more->sandbox->subject)
 					      : NULL;
-	return address->pod;
+	return first_pod(address);
 }
 
 /* A pod whose Namespace is not known is not known either: selectors cannot be asked. */
@@ -316,12 +349,13 @@ static struct class_ *class_at(struct mk_policies *policies, const struct addres
 void address_fill(const void *of, void *to)
 {
 	const struct address *address = of;
+	const struct address_more *more = more_of(address);
 	const struct mk_ip ip = mk_ip_from_addr(&address->addr);
 	struct mk_identity_row *row = to;
 
 	ip_clean(&row->ip, &ip);
-	if (address->more)
-		memcpy(&row->counts_as, &address->more->counts_as, sizeof(row->counts_as));
+	if (more)
+		memcpy(&row->counts_as, &more->counts_as, sizeof(row->counts_as));
 	if (address->class_)
 		row->class_id = address->class_->id;
 }
@@ -341,7 +375,7 @@ static bool decide_counts_as(struct address_more *more)
 /* Rules 15 and 46: nodes and containers of no Pod are known to be no Pod. */
 static bool is_known(const struct address *address)
 {
-	const struct address_more *more = address->more;
+	const struct address_more *more = more_of(address);
 
 	return address->class_ ||
 	       (more && (more->node || (more->sandbox && !more->sandbox->subject)));
@@ -358,11 +392,11 @@ static void decide_class(struct mk_policies *policies, struct address *address)
 		address->class_->references++;
 	is_other = address->class_ != former;
 	class_put(policies, former);
-	if (address->more)
-		is_other |= decide_counts_as(address->more);
+	if (more_of(address))
+		is_other |= decide_counts_as(more_of(address));
 	rows_want(&policies->rows[IDENTITIES], address, is_known(address), is_other);
 	drop_more(address);
-	if (!address->pod && !address->more)
+	if (!address->of)
 		rows_let_go(&policies->rows[IDENTITIES], address);
 }
 
@@ -386,49 +420,29 @@ void classes_decide(struct mk_policies *policies)
 
 /* ---- Pods ------------------------------------------------------------------------------------ */
 
-static int compare_claims(const struct claim *a, const struct claim *b)
-{
-	return compare_pods(a->pod, b->pod);
-}
-
 static bool has_claim(const struct address *address, const struct mk_pod_object *pod)
 {
-	struct claim *claim = NULL;
+	const struct address_more *more = more_of(address);
+	struct claim *claim;
 
-	if (address->more)
-		LL_SEARCH_SCALAR(address->more->others, claim, pod, pod);
-	return claim || address->pod == pod;
-}
-
-static void add_claim(struct address *address, const struct mk_pod_object *pod)
-{
-	struct claim *other;
-
-	if (!address->pod) {
-		address->pod = pod;
-		return;
-	}
-	other = memory_new(sizeof(*other));
-	other->pod = pod;
-	if (compare_pods(pod, address->pod) < 0) {
-		other->pod = address->pod;
-		address->pod = pod;
-	}
-	LL_INSERT_INORDER(address_more(address)->others, other, compare_claims);
+	if (!more)
+		return first_pod(address) == pod;
+	LL_SEARCH_SCALAR(more->claims, claim, pod, pod);
+	return claim;
 }
 
 static void remove_claim(struct address *address, const struct mk_pod_object *pod)
 {
-	struct claim *other = address->more ? address->more->others : NULL;
+	struct address_more *more = more_of(address);
+	struct claim *claim;
 
-	if (address->pod == pod)
-		address->pod = other ? other->pod : NULL;
-	else
-		while (other && other->pod != pod)
-			other = other->next;
-	if (other)
-		LL_DELETE(address->more->others, other);
-	free(other);
+	if (!more) {
+		address->of = 0;
+		return;
+	}
+	LL_SEARCH_SCALAR(more->claims, claim, pod, pod);
+	LL_DELETE(more->claims, claim);
+	free(claim);
 }
 
 static void claim(struct mk_policies *policies, const struct mk_pod_object *pod, size_t family)
@@ -441,7 +455,10 @@ static void claim(struct mk_policies *policies, const struct mk_pod_object *pod,
 	address = address_get(policies, &ip);
 	if (has_claim(address, pod))
 		return;
-	add_claim(address, pod);
+	if (address->of)
+		add_claim(address_more(address), pod);
+	else
+		address->of = (uintptr_t)pod;
 	address_changed(policies, address);
 }
 
@@ -480,15 +497,15 @@ void look_at_peer(struct mk_policies *policies, const char *namespace_, const ch
 
 static void forget_claims(void *ctx, void *entry)
 {
-	struct address *address = entry;
+	struct address_more *more = more_of(entry);
 	struct claim *claim, *next;
 
 	(void)ctx;
-	if (!address->more)
+	if (!more)
 		return;
-	LL_FOREACH_SAFE(address->more->others, claim, next)
+	LL_FOREACH_SAFE(more->claims, claim, next)
 		free(claim);
-	free(address->more);
+	free(more);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */

@@ -287,14 +287,14 @@ struct class_ {
 /* Visit all classes: after NULL the first one. */
 struct class_ *class_after(const struct mk_policies *policies, const struct class_ *class_);
 
-/* A further Pod's claim on an address. */
+/* A Pod's claim on an address that is not only its own. */
 struct claim {
 	struct claim *next; /* in the order of rule 44 */
 	const struct mk_pod_object *pod; /* of the model */
 };
 /* Only some addresses need this: most are of one pod, of another node. */
 struct address_more {
-	struct claim *others;
+	struct claim *claims;
 	const struct sandbox *sandbox;
 	const struct mk_policy_node_address *node;
 	struct mk_ip counts_as; /* of its row */
@@ -303,10 +303,12 @@ struct address_more {
  * it is in the list of changed ones. */
 struct address {
 	struct mk_addr addr; /* key */
-	const struct mk_pod_object *pod; /* of the model, the first by rule 44; NULL: none */
 	struct class_ *class_;
-	struct address_more *more; /* NULL: nothing */
+	/* A struct mk_pod_object of the model, or with ADDRESS_MORE a struct address_more; 0:
+	 * nothing. */
+	uintptr_t of;
 };
+#define ADDRESS_MORE ((uintptr_t)1)
 
 void look_at_peer(struct mk_policies *policies, const char *namespace_, const char *name);
 /* @pod has no claim any more on the addresses of @former. */
