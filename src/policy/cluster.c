@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Namespaces and policies: what changed in the model, and which subjects it concerns. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +48,7 @@ void look_at_namespace(struct mk_policies *policies, const char *name)
 	subjects_dirty(space->subjects);
 }
 
-uint32_t space_directions(const struct mk_policies *policies, const struct space *space)
+uint32_t space_directions(struct mk_policies *policies, const struct space *space)
 {
 	struct policy *policy;
 	uint32_t directions = 0;
@@ -58,7 +57,8 @@ uint32_t space_directions(const struct mk_policies *policies, const struct space
 		for (int i = 0; i < MK_POLICY_DIRECTIONS; i++)
 			directions |= (uint32_t)(policy->applies[i] && !policy->audited) << i;
 	DL_FOREACH(policies->cluster_policies, policy)
-		if (!policy->audited && mk_selector_matches(&policy->namespaces, &space->labels))
+		if (!policy->audited &&
+		    mk_selector_matches(&copy_of(policies, policy)->namespaces, &space->labels))
 			return (1U << MK_POLICY_DIRECTIONS) - 1;
 	return directions | chain_directions(policies, space);
 }
@@ -124,11 +124,9 @@ void spaces_sweep(struct mk_policies *policies)
 
 bool has_policies_in_force(const struct mk_policies *policies)
 {
-	return HASH_COUNT(policies->policies) > policies->audited_policies ||
+	return policies->policies.count > policies->audited_policies ||
 	       has_holding_chains(policies);
 }
-
-#define POLICY_KEY_CHARS (2 * MK_OBJECT_NAME_SIZE + 1)
 
 static int order_of(const struct policy *a, const struct policy *b)
 {
@@ -160,29 +158,24 @@ static void concern(struct mk_policies *policies, struct policy *policy)
 }
 
 /* Sets that have the former content keep it. */
-static void forget_content(struct policy *policy)
+static void forget_copy(struct policy *policy)
 {
-	for (int i = 0; i < MK_POLICY_DIRECTIONS; i++) {
-		content_put(policy->content[i]);
-		policy->content[i] = NULL;
-	}
+	if (!policy->copy)
+		return;
+	for (int i = 0; i < MK_POLICY_DIRECTIONS; i++)
+		content_put(policy->copy->content[i]);
+	store_release(&policy->copy->store);
+	free(policy->copy);
+	policy->copy = NULL;
 }
 
 static void policy_free(struct mk_policies *policies, struct policy *policy)
 {
 	DL_DELETE(*list_of(policies, policy), policy);
-	HASH_DEL(policies->policies, policy);
+	mk_index_remove(&policies->policies, &policy->link);
 	policies->audited_policies -= policy->audited;
-	forget_content(policy);
-	store_release(&policy->store);
+	forget_copy(policy);
 	free(policy);
-}
-
-static void copy_network_policy(struct policy *policy, const struct mk_network_policy *object)
-{
-	policy->tier = MK_TIER_NETWORK_POLICY;
-	policy->pods = copy_selector(&policy->store, &object->pods);
-	memcpy(policy->applies, object->applies, sizeof(policy->applies));
 }
 
 static bool has_nodes(const struct mk_policy_rules *rules)
@@ -195,29 +188,51 @@ static bool has_nodes(const struct mk_policy_rules *rules)
 }
 
 /* Rule 48: a policy without rules of a direction does nothing in it. */
-static void copy_cluster_policy(struct policy *policy, const struct mk_cluster_policy *object)
+static void look_at_cluster_policy(struct policy *policy, const struct mk_cluster_policy *object)
 {
 	policy->tier = object->tier;
 	policy->priority = object->priority;
-	policy->namespaces = copy_selector(&policy->store, &object->namespaces);
-	policy->pods = copy_selector(&policy->store, &object->pods);
 	for (int i = 0; i < MK_POLICY_DIRECTIONS; i++) {
 		policy->applies[i] = object->rules[i].count > 0;
 		policy->has_nodes |= has_nodes(&object->rules[i]);
 	}
 }
 
-static struct policy *policy_new(struct mk_policies *policies, const char *key,
-				 const char *namespace_, const char *name)
+static struct policy *policy_of(struct mk_index_link *link)
 {
-	struct policy *policy = memory_new(sizeof(*policy) + strlen(key) + 1);
+	return link ? mk_index_entry(link, struct policy, link) : NULL;
+}
 
-	strcpy(policy->key, key);
-	policy->store.texts = &policies->texts;
-	policy->namespace_ = store_text(&policy->store, namespace_);
-	policy->name = store_text(&policy->store, name);
+static const char *namespace_of(const struct policy *policy)
+{
+	return policy->space ? policy->space->name : "";
+}
+
+static uint32_t hash_of(const char *namespace_, const char *name)
+{
+	return mk_index_hash(namespace_, strlen(namespace_)) ^ mk_index_hash(name, strlen(name));
+}
+
+static struct policy *policy_find(const struct mk_policies *policies, const char *namespace_,
+				  const char *name)
+{
+	struct mk_index_link *link = mk_index_find(&policies->policies, hash_of(namespace_, name));
+
+	while (link && (strcmp(policy_of(link)->name, name) != 0 ||
+			strcmp(namespace_of(policy_of(link)), namespace_) != 0))
+		link = mk_index_find_next(link);
+	return policy_of(link);
+}
+
+static struct policy *policy_new(struct mk_policies *policies, const char *namespace_,
+				 const char *name)
+{
+	struct policy *policy = memory_new(sizeof(*policy) + strlen(name) + 1);
+
+	strcpy(policy->name, name);
 	policy->space = *namespace_ ? space_get(policies, namespace_) : NULL;
-	HASH_ADD_STR(policies->policies, key, policy);
+	if (mk_index_add(&policies->policies, &policy->link, hash_of(namespace_, name)) < 0)
+		uthash_fatal("out of memory");
 	return policy;
 }
 
@@ -227,22 +242,20 @@ void look_at_policy(struct mk_policies *policies, const char *namespace_, const 
 		*namespace_ ? mk_model_network_policy(policies->model, namespace_, name) : NULL;
 	const struct mk_cluster_policy *cluster =
 		*namespace_ ? NULL : mk_model_cluster_policy(policies->model, name);
-	char key[POLICY_KEY_CHARS];
-	struct policy *policy;
+	struct policy *policy = policy_find(policies, namespace_, name);
 
-	snprintf(key, sizeof(key), "%s/%s", namespace_, name);
-	HASH_FIND_STR(policies->policies, key, policy);
 	if (policy) {
 		concern(policies, policy);
 		policy_free(policies, policy);
 	}
 	if (!network && !cluster)
 		return;
-	policy = policy_new(policies, key, namespace_, name);
+	policy = policy_new(policies, namespace_, name);
+	policy->tier = MK_TIER_NETWORK_POLICY;
 	if (network)
-		copy_network_policy(policy, network);
+		memcpy(policy->applies, network->applies, sizeof(policy->applies));
 	else
-		copy_cluster_policy(policy, cluster);
+		look_at_cluster_policy(policy, cluster);
 	policy->audited = policies->audit || (network ? network->audited : cluster->audited);
 	policies->audited_policies += policy->audited;
 	DL_INSERT_INORDER(*list_of(policies, policy), policy, order_of);
@@ -255,18 +268,21 @@ void look_at_nodes(struct mk_policies *policies)
 
 	DL_FOREACH(policies->cluster_policies, policy)
 		if (policy->has_nodes) {
-			forget_content(policy);
+			forget_copy(policy);
 			concern(policies, policy);
 		}
 }
 
 void cluster_release(struct mk_policies *policies)
 {
-	struct policy *policy, *next_policy;
+	struct mk_index_link *link = mk_index_after(&policies->policies, NULL), *next_link;
 	struct space *space, *next;
 
-	HASH_ITER(hh, policies->policies, policy, next_policy)
-		policy_free(policies, policy);
+	for (; link; link = next_link) {
+		next_link = mk_index_after(&policies->policies, link);
+		policy_free(policies, policy_of(link));
+	}
+	mk_index_release(&policies->policies);
 	HASH_ITER(hh, policies->spaces, space, next) {
 		HASH_DEL(policies->spaces, space);
 		space_free(space);

@@ -2,7 +2,7 @@
 /* src/policy/compiler.h - what the compiler keeps; private to this room.
  *
  *   space      a namespace: its labels, and the policies, subjects and classes in it
- *   policy     a policy's subject; its content per direction when a subject needs it
+ *   policy     a policy; its selectors and its content per direction when a subject needs them
  *   chain      a service function chain: its subject, and its content per direction
  *   content    the rules of one policy in one direction, copied; sets share it
  *   subject    a pod of this node: a sandbox, a Pod bound here, or both
@@ -139,22 +139,29 @@ struct key {
 	uint8_t of[];
 };
 
-struct policy {
-	UT_hash_handle hh;
+/* Copied from the model when a subject needs it: most policies are of namespaces without one. */
+struct policy_copy {
 	struct store store;
-	const char *namespace_, *name; /* namespace_ is "" for ClusterNetworkPolicies */
-	struct space *space; /* NULL: ClusterNetworkPolicy */
-	struct policy *prev, *next; /* in @space, by name; or by tier, priority and name */
-	enum mk_policy_tier tier;
-	int priority;
-	bool audited, has_nodes, applies[MK_POLICY_DIRECTIONS];
 	struct mk_selector namespaces, pods;
 	struct content *content[MK_POLICY_DIRECTIONS]; /* NULL: not needed yet */
-	char key[];
+};
+
+struct policy {
+	struct mk_index_link link;
+	uint8_t tier; /* enum mk_policy_tier */
+	bool audited : 1, has_nodes : 1;
+	bool applies[MK_POLICY_DIRECTIONS];
+	struct space *space; /* NULL: ClusterNetworkPolicy */
+	struct policy *prev, *next; /* in @space, by name; or by tier, priority and name */
+	struct policy_copy *copy; /* NULL: not needed yet */
+	int priority;
+	char name[];
 };
 
 struct mk_policies;
 
+/* Return what @policy selects. */
+const struct policy_copy *copy_of(struct mk_policies *policies, struct policy *policy);
 /* Return the rules of @policy, copied from the model; it belongs to @policy. */
 struct content *content_of(struct mk_policies *policies, struct policy *policy,
 			   enum mk_policy_direction direction);
@@ -188,7 +195,7 @@ void look_at_policy(struct mk_policies *policies, const char *namespace_, const 
 void look_at_nodes(struct mk_policies *policies);
 void report_namespaces(struct mk_policies *policies);
 /* May a policy in force select a pod of @space, or a chain that holds it? */
-uint32_t space_directions(const struct mk_policies *policies, const struct space *space);
+uint32_t space_directions(struct mk_policies *policies, const struct space *space);
 /* Bury namespaces without any use. */
 void spaces_sweep(struct mk_policies *policies);
 void spaces_free_dead(struct space **dead);
@@ -460,7 +467,7 @@ struct mk_policies {
 	bool changed; /* since the rows were brought up to date */
 
 	struct space *spaces;
-	struct policy *policies; /* of both kinds */
+	struct mk_index policies; /* of both kinds */
 	struct policy *cluster_policies; /* by tier, priority, name */
 	bool audit; /* all policies are audited */
 	size_t audited_policies;

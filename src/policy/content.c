@@ -248,7 +248,7 @@ static const struct mk_policy_rules *rules_of(const struct mk_model *model,
 					      enum mk_policy_direction direction)
 {
 	if (policy->space)
-		return &mk_model_network_policy(model, policy->namespace_, policy->name)
+		return &mk_model_network_policy(model, policy->space->name, policy->name)
 				->rules[direction];
 	return &mk_model_cluster_policy(model, policy->name)->rules[direction];
 }
@@ -271,19 +271,46 @@ struct content *content_new(struct mk_policies *policies, const struct content *
 	return content;
 }
 
+static void copy_selectors(const struct mk_model *model, const struct policy *policy,
+			   struct policy_copy *copy)
+{
+	const struct mk_cluster_policy *cluster;
+
+	if (policy->space) {
+		copy->pods = copy_selector(
+			&copy->store,
+			&mk_model_network_policy(model, policy->space->name, policy->name)->pods);
+		return;
+	}
+	cluster = mk_model_cluster_policy(model, policy->name);
+	copy->namespaces = copy_selector(&copy->store, &cluster->namespaces);
+	copy->pods = copy_selector(&copy->store, &cluster->pods);
+}
+
+const struct policy_copy *copy_of(struct mk_policies *policies, struct policy *policy)
+{
+	if (policy->copy)
+		return policy->copy;
+	policy->copy = memory_new(sizeof(*policy->copy));
+	policy->copy->store.texts = &policies->texts;
+	copy_selectors(policies->model, policy, policy->copy);
+	return policy->copy;
+}
+
 struct content *content_of(struct mk_policies *policies, struct policy *policy,
 			   enum mk_policy_direction direction)
 {
 	const struct content head = { .direction = direction,
 				      .tier = policy->tier,
 				      .audited = policy->audited,
-				      .namespace_ = policy->namespace_,
+				      .namespace_ = policy->space ? policy->space->name : "",
 				      .name = policy->name };
+	struct content **content = &policy->copy->content[direction];
 
-	if (!policy->content[direction])
-		policy->content[direction] =
+	if (!*content)
+		*content =
 			content_new(policies, &head, rules_of(policies->model, policy, direction));
-	return policy->content[direction];
+	return *content;
 }
 
 void content_put(struct content *content)

@@ -248,7 +248,7 @@ enum mk_policy_wants mk_policies_want(struct mk_policies *policies)
 	const struct set_ *set, *next;
 
 	bring_up_to_date(policies);
-	if (!policies->policies && !policies->chains)
+	if (policies->policies.count == 0 && !policies->chains)
 		return MK_WANTS_NO_PODS;
 	HASH_ITER(hh, policies->sets, set, next)
 		if (set->has_selectors || (set->has_names && set->direction == MK_POLICY_EGRESS))
@@ -263,7 +263,7 @@ void mk_policies_figures(const struct mk_policies *policies, struct mk_policy_fi
 	*figures = (struct mk_policy_figures){
 		.sets = HASH_COUNT(policies->sets),
 		.classes = policies->classes.count,
-		.policies = HASH_COUNT(policies->policies),
+		.policies = policies->policies.count,
 		.audited_policies = policies->audited_policies,
 		.chains = policies->chain_count,
 		.holds = has_policies_in_force(policies),

@@ -220,9 +220,13 @@ static void select_policy(struct mk_policies *policies, struct selection *select
 			  struct policy *policy, const struct subject *subject,
 			  enum mk_policy_direction direction)
 {
-	if (!policy->applies[direction] || !mk_selector_matches(&policy->pods, &subject->labels))
+	const struct policy_copy *copy;
+
+	if (!policy->applies[direction])
 		return;
-	if (!policy->space && !mk_selector_matches(&policy->namespaces, &subject->space->labels))
+	copy = copy_of(policies, policy);
+	if (!mk_selector_matches(&copy->pods, &subject->labels) ||
+	    !mk_selector_matches(&copy->namespaces, &subject->space->labels))
 		return;
 	selection_add(selection, content_of(policies, policy, direction));
 }
@@ -253,7 +257,7 @@ static void select_policies(struct mk_policies *policies, struct selection *sele
 
 /* Rules 37, 38 and 42: what applies to a pod is not known before its object and its namespace. If
  * no policy in force can select the pod and no chain holds it, it is open. */
-static bool is_pending(const struct mk_policies *policies, const struct subject *subject)
+static bool is_pending(struct mk_policies *policies, const struct subject *subject)
 {
 	if (subject->known && subject->space->known)
 		return false;
