@@ -133,7 +133,7 @@ static struct content *content_of_service(struct mk_policies *policies, const st
 			.name = service->ports[i].target_name,
 		};
 	rule.ports = ports;
-	rule.port_count = service->port_count;
+	rule.port_count = (uint32_t)service->port_count;
 	return content_new(policies, head, &(struct mk_policy_rules){ .of = &rule, .count = 1 });
 }
 

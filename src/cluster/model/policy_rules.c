@@ -253,12 +253,12 @@ int policy_rules_decode(const struct policy_reading *in, const struct mk_json *s
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-static void *append(void **list, size_t *count, size_t size, struct mk_error *err)
+static void *append(void **list, uint32_t *count, size_t size, struct mk_error *err)
 {
 	char *more = reallocarray(*list, *count + 1, size);
 
 	if (!more) {
-		mk_error_errno(err, ENOMEM, "%zu entries of a rule", *count + 1);
+		mk_error_errno(err, ENOMEM, "%u entries of a rule", *count + 1);
 		return NULL;
 	}
 	*list = more;
