@@ -14,7 +14,7 @@
 #define VERSION_BITS 46
 #define UID_BITS     16
 
-/* 24 bytes without names: the allocator then takes 32. */
+/* Without names, a cell of 24 bytes. */
 struct entry {
 	struct mk_index_link link; /* with half of the names' hash */
 	uint32_t hash; /* the other half */
@@ -32,6 +32,7 @@ struct version {
 
 struct mk_seen {
 	struct mk_index entries;
+	struct mk_cells cells; /* of entries without names */
 	size_t unusable;
 	bool has_names;
 	uint8_t hash_key[MK_SIPHASH_KEY_BYTES];
@@ -44,6 +45,7 @@ struct mk_seen *seen_new(bool has_names)
 	if (!seen)
 		return NULL;
 	seen->has_names = has_names;
+	seen->cells.bytes = offsetof(struct entry, key);
 	if (getrandom(seen->hash_key, sizeof(seen->hash_key), 0) == sizeof(seen->hash_key))
 		return seen;
 	free(seen);
@@ -61,6 +63,14 @@ static struct entry *after(const struct mk_seen *seen, const struct entry *entry
 	return entry_of(mk_index_after(&seen->entries, entry ? &entry->link : NULL));
 }
 
+static void entry_free(struct mk_seen *seen, struct entry *entry)
+{
+	if (seen->has_names)
+		free(entry);
+	else
+		mk_cell_free(&seen->cells, entry);
+}
+
 void seen_free(struct mk_seen *seen)
 {
 	struct entry *entry, *next;
@@ -69,7 +79,7 @@ void seen_free(struct mk_seen *seen)
 		return;
 	for (entry = after(seen, NULL); entry; entry = next) {
 		next = after(seen, entry);
-		free(entry);
+		entry_free(seen, entry);
 	}
 	mk_index_release(&seen->entries);
 	free(seen);
@@ -127,18 +137,18 @@ static struct entry *add(struct mk_seen *seen, const struct mk_object_head *head
 {
 	char key[KEY_CHARS];
 	size_t length = make_key(head, key);
-	size_t kept = seen->has_names ? length + 1 : 0;
 	uint64_t hash = mk_siphash(seen->hash_key, key, length);
-	struct entry *entry = calloc(1, offsetof(struct entry, key) + kept);
+	struct entry *entry = seen->has_names ? calloc(1, offsetof(struct entry, key) + length + 1)
+					      : mk_cell_new(&seen->cells);
 
 	if (!entry)
 		return NULL;
 	entry->hash = hash >> 32;
-	if (kept)
+	if (seen->has_names)
 		memcpy(entry->key, key, length);
 	if (mk_index_add(&seen->entries, &entry->link, (uint32_t)hash) == 0)
 		return entry;
-	free(entry);
+	entry_free(seen, entry);
 	return NULL;
 }
 
@@ -251,7 +261,7 @@ void seen_remove(struct mk_seen *seen, const struct mk_object_head *head)
 	if (!entry)
 		return;
 	forget(seen, entry);
-	free(entry);
+	entry_free(seen, entry);
 }
 
 void seen_sweep(struct mk_seen *seen,
@@ -270,6 +280,6 @@ void seen_sweep(struct mk_seen *seen,
 			*slash = '\0';
 			gone(ctx, entry->key, slash + 1);
 		}
-		free(entry);
+		entry_free(seen, entry);
 	}
 }
