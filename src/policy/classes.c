@@ -74,31 +74,49 @@ static void fill_labels(struct mk_policies *policies, struct class_ *class_,
 	class_->labels.of = class_->own;
 }
 
-static void fill_ports(struct mk_policies *policies, struct class_ *class_,
+static void fill_ports(struct mk_policies *policies, struct class_more *more,
 		       const struct mk_workload *of)
 {
-	if (!policies->port_names || of->port_count == 0)
-		return;
-	class_->ports = memory_new(of->port_count * sizeof(*class_->ports));
+	more->ports = memory_new(of->port_count * sizeof(*more->ports));
 	for (size_t i = 0; i < of->port_count; i++) {
 		if (!keys_have_port(policies, of->ports[i].name))
 			continue;
-		class_->ports[class_->port_count] = of->ports[i];
-		class_->ports[class_->port_count++].name =
+		more->ports[more->port_count] = of->ports[i];
+		more->ports[more->port_count++].name =
 			text_get(&policies->texts, of->ports[i].name);
 	}
 }
 
-static void fill_blocks(struct mk_policies *policies, struct class_ *class_, const struct mk_ip *ip)
+static void fill_blocks(struct mk_policies *policies, struct class_more *more,
+			const struct mk_ip *ip)
 {
 	struct key *key, *next;
 
-	if (!policies->blocks)
-		return;
-	class_->blocks = memory_new(HASH_COUNT(policies->blocks) * sizeof(*class_->blocks));
+	more->blocks = memory_new(HASH_COUNT(policies->blocks) * sizeof(*more->blocks));
 	HASH_ITER(hh, policies->blocks, key, next)
 		if (block_has(&key->block, ip))
-			class_->blocks[class_->block_count++] = key;
+			more->blocks[more->block_count++] = key;
+}
+
+static void fill_more(struct mk_policies *policies, struct class_ *class_,
+		      const struct mk_workload *of, const struct mk_ip *ip)
+{
+	if (!policies->port_names && !policies->blocks)
+		return;
+	class_->more = memory_new(sizeof(*class_->more));
+	fill_ports(policies, class_->more, of);
+	fill_blocks(policies, class_->more, ip);
+}
+
+static void free_more(struct mk_policies *policies, struct class_more *more)
+{
+	for (size_t i = 0; more && i < more->port_count; i++)
+		text_put(&policies->texts, more->ports[i].name);
+	if (more) {
+		free(more->ports);
+		free(more->blocks);
+	}
+	free(more);
 }
 
 static size_t count_labels(const struct mk_policies *policies, const struct mk_labels *labels)
@@ -123,8 +141,7 @@ static struct class_ *class_make(struct mk_policies *policies, struct space *spa
 	class_->next_fresh = policies->fresh_classes;
 	policies->fresh_classes = class_;
 	fill_labels(policies, class_, &of->labels);
-	fill_ports(policies, class_, of);
-	fill_blocks(policies, class_, ip);
+	fill_more(policies, class_, of, ip);
 	DL_APPEND(space->classes, class_);
 	if (mk_index_add(&policies->classes, &class_->link, mk_index_hash(&id, sizeof(id))) < 0)
 		uthash_fatal("out of memory");
@@ -188,10 +205,7 @@ static void class_free(struct mk_policies *policies, struct class_ *class_)
 		text_put(&policies->texts, class_->own[i].key);
 		text_put(&policies->texts, class_->own[i].value);
 	}
-	for (size_t i = 0; i < class_->port_count; i++)
-		text_put(&policies->texts, class_->ports[i].name);
-	free(class_->ports);
-	free(class_->blocks);
+	free_more(policies, class_->more);
 	free(class_);
 }
 

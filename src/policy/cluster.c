@@ -15,8 +15,8 @@ struct space *space_get(struct mk_policies *policies, const char *name)
 	if (space)
 		return space;
 	space = memory_new(sizeof(*space));
-	space->store.texts = space->label_store.texts = &policies->texts;
-	space->name = store_text(&space->store, name);
+	space->label_store.texts = &policies->texts;
+	space->name = text_get(&policies->texts, name);
 	HASH_ADD_KEYPTR(hh, policies->spaces, space->name, strlen(space->name), space);
 	return space;
 }
@@ -89,7 +89,7 @@ void report_namespaces(struct mk_policies *policies)
 
 static void space_free(struct space *space)
 {
-	store_release(&space->store);
+	text_put(space->label_store.texts, space->name);
 	store_release(&space->label_store);
 	free(space);
 }

@@ -176,9 +176,8 @@ void bytes_put_selector(struct bytes *bytes, const struct mk_selector *selector)
 
 struct space {
 	UT_hash_handle hh;
-	struct store store; /* of @name */
 	struct store label_store;
-	const char *name;
+	const char *name; /* of the texts */
 	bool known; /* there is an object */
 	bool changed; /* its labels have */
 	struct mk_labels labels;
@@ -275,6 +274,13 @@ bool keys_have_port(const struct mk_policies *policies, const char *name);
 
 /* ---- classes.c ------------------------------------------------------------------------------- */
 
+/* Only some classes have this. */
+struct class_more {
+	struct mk_named_port *ports;
+	struct key **blocks;
+	size_t port_count, block_count;
+};
+
 struct class_ {
 	struct mk_index_link link;
 	bool fresh; /* no set has looked at it */
@@ -285,9 +291,7 @@ struct class_ {
 	struct class_ *next_dead, *next_fresh;
 	struct mk_labels labels; /* of @own */
 	uint32_t references; /* addresses */
-	struct mk_named_port *ports;
-	struct key **blocks;
-	uint32_t port_count, block_count;
+	struct class_more *more; /* NULL: nothing */
 	struct mk_object_label own[];
 };
 

@@ -76,8 +76,8 @@ static bool peer_has(const struct content *content, const struct mk_policy_peer_
 
 static bool class_is_inside(const struct class_ *class_, const struct block *block)
 {
-	for (size_t i = 0; i < class_->block_count; i++)
-		if (class_->blocks[i] == block->key)
+	for (size_t i = 0; i < class_->more->block_count; i++)
+		if (class_->more->blocks[i] == block->key)
 			return true;
 	return false;
 }
@@ -93,7 +93,7 @@ static bool rule_has_class(const struct set_rule *numbered, const struct class_ 
 	for (size_t i = 0; rule->has_selectors && i < rule->of->peer_count; i++)
 		if (peer_has(numbered->content, &rule->of->peers[i], class_))
 			return true;
-	for (size_t i = 0; class_ && class_->block_count > 0 && i < rule->block_count; i++)
+	for (size_t i = 0; class_ && class_->more && i < rule->block_count; i++)
 		if (rule->blocks[i].key && class_is_inside(class_, &rule->blocks[i]))
 			return true;
 	return false;
@@ -137,8 +137,10 @@ static const uint8_t *bits_of(struct mk_policies *policies, const struct set_ *s
 static struct variant *variant_by_bits(struct mk_policies *policies, struct set_ *set,
 				       const struct class_ *class_, const uint8_t *bits)
 {
-	return variant_get(policies, set, bits, PEER_POD, class_ ? class_->ports : NULL,
-			   class_ ? class_->port_count : 0);
+	const struct class_more *more = class_ ? class_->more : NULL;
+
+	return variant_get(policies, set, bits, PEER_POD, more ? more->ports : NULL,
+			   more ? more->port_count : 0);
 }
 
 static struct variant *variant_of(struct mk_policies *policies, struct set_ *set,
