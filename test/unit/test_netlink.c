@@ -297,6 +297,22 @@ START_TEST(test_each_link)
 }
 END_TEST
 
+START_TEST(test_master)
+{
+	const struct mk_mac mac = mac_of("02:00:00:00:00:07");
+	struct mk_link link;
+
+	ck_ok(add_veth("v0", "v1", -1));
+	ck_ok(mk_nl_bridge_add(nl, "br7", &mac, &err));
+	ck_assert_int_eq(system("PATH=$PATH:/usr/sbin:/sbin; ip link set v0 master br7"), 0);
+	ck_ok(mk_nl_link_get(nl, "v0", &link, &err));
+	ck_assert_str_eq(link.master_kind, "bridge");
+	ck_assert_int_eq(link.master_ifindex, (int)if_nametoindex("br7"));
+	ck_ok(mk_nl_link_get(nl, "v1", &link, &err));
+	ck_assert_str_eq(link.master_kind, "");
+}
+END_TEST
+
 static int delete_link(void *ctx, const struct mk_link *link)
 {
 	int *deleted = ctx;
@@ -676,6 +692,7 @@ UNIT_SUITE("netlink")
 	tcase_add_test(tc, test_kernel_text);
 	tcase_add_loop_test(tc, test_vxlan, 0, MK_ARRAY_SIZE(underlays));
 	tcase_add_test(tc, test_each_link);
+	tcase_add_test(tc, test_master);
 	tcase_add_test(tc, test_each_link_many);
 	tcase_add_loop_test(tc, test_addr, 0, MK_ARRAY_SIZE(addrs));
 	tcase_add_test(tc, test_addr_flags);

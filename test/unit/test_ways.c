@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/if_addr.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,6 +189,34 @@ static void new_host(void)
 	in_shell("ip link set lo up; ip link add eth0 type veth peer name far0\n"
 		 "ip link set eth0 up; ip link set far0 up");
 }
+
+/* The kernel of the tests may have no VRF. */
+START_TEST(test_vrf)
+{
+	const struct mk_config config = { .vxlan_iface_name = "mkvxlan", .veth_prefix = "mk" };
+	struct mk_link link = { .name = "eth7", .type = ARPHRD_ETHER, .mac = { { 2 } } };
+	struct mk_error err = { 0 };
+
+	ck_assert(can_be_uplink(&config, &link));
+	ck_assert_int_eq(refuse_vrf(&link, "uplinkIfaceName", &err), 0);
+	snprintf(link.master_kind, sizeof(link.master_kind), "bond");
+	ck_assert(can_be_uplink(&config, &link));
+	snprintf(link.master_kind, sizeof(link.master_kind), "vrf");
+	link.master_ifindex = 7;
+	ck_assert(!can_be_uplink(&config, &link));
+	ck_assert_int_eq(refuse_vrf(&link, "uplinkIfaceName", &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(mk_error_text(&err), "ip link set eth7 nomaster"));
+	*link.master_kind = '\0';
+	link.master_ifindex = 0;
+	snprintf(link.kind, sizeof(link.kind), "vrf");
+	ck_assert(!can_be_uplink(&config, &link));
+	ck_assert_int_eq(refuse_vrf(&link, "InternalIP 192.0.2.1", &err), -EINVAL);
+	ck_assert_str_eq(
+		mk_error_text(&err),
+		"device 'eth7' (InternalIP 192.0.2.1) is a VRF, and pods cannot use the routes of a "
+		"VRF: use a device outside of VRFs");
+}
+END_TEST
 
 START_TEST(test_ways)
 {
@@ -409,6 +438,7 @@ UNIT_SUITE("ways")
 {
 	TCase *tc = unit_case(suite, "ways", NULL, NULL);
 
+	tcase_add_test(tc, test_vrf);
 	tcase_add_loop_test(tc, test_ways, 0, MK_ARRAY_SIZE(rows));
 	tcase_add_loop_test(tc, test_ways_of_ipv6, 0, MK_ARRAY_SIZE(rows6));
 	tcase_add_loop_test(tc, test_sources, 0, MK_ARRAY_SIZE(sources));

@@ -70,6 +70,10 @@ bool must_ask_host(const struct ways *ways, int ifindex, const struct mk_ip *add
  * says what is missing. */
 mk_must_check int find_uplinks(const struct host_input *input, const bool families[MK_FAMILIES],
 			       struct mk_own_uplinks *found, struct mk_error *err);
+/* Can the device be an uplink without being named? Pure. */
+bool can_be_uplink(const struct mk_config *config, const struct mk_link *link);
+/* Refuse a VRF and a device in one. @why: what names the device. */
+mk_must_check int refuse_vrf(const struct mk_link *link, const char *why, struct mk_error *err);
 /* sources.c: choose the sources of the device @ifindex among the host's addresses. Pure. */
 struct mk_own_source choose_sources(const struct host_input *host, int ifindex);
 /* Fill in the uplinks' part of @links. Pure. */

@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/node/node_internal.h"
@@ -40,6 +41,24 @@ static void add(struct mk_own_uplinks *found, const struct mk_link *link, uint32
 		found->uplink[found->count++] = (struct mk_own_uplink){
 			.link = *link, .flags = flags | (is_tunnel(link) ? MK_UPLINK_TUNNEL : 0)
 		};
+}
+
+int refuse_vrf(const struct mk_link *link, const char *why, struct mk_error *err)
+{
+	char vrf[IF_NAMESIZE] = "?";
+
+	if (!mk_nl_is_of_vrf(link))
+		return 0;
+	if (link->master_ifindex == 0)
+		return mk_error_set(
+			err, EINVAL,
+			"device '%s' (%s) is a VRF, and pods cannot use the routes of a VRF: use a device outside of VRFs",
+			link->name, why);
+	if_indextoname((unsigned int)link->master_ifindex, vrf);
+	return mk_error_set(
+		err, EINVAL,
+		"device '%s' (%s) is in VRF '%s', and pods cannot use the routes of a VRF: take it out (ip link set %s nomaster), or give the Node an InternalIP on a device outside of VRFs",
+		link->name, why, vrf, link->name);
 }
 
 /* ---- by name --------------------------------------------------------------------------------- */
@@ -79,6 +98,8 @@ static int find_named(struct search *search)
 		struct mk_link link;
 		int ret = mk_nl_link_get(search->host->nl, name, &link, search->err);
 
+		if (ret == 0 && refuse_vrf(&link, "uplinkIfaceName", search->err) < 0)
+			return -EINVAL;
 		if (ret == 0)
 			add(search->found, &link, 0);
 		else if (ret == -ENODEV)
@@ -99,7 +120,7 @@ static int find_named(struct search *search)
 static int find_underlay(struct search *search)
 {
 	const struct mk_ip *internal_ip = underlay_of(search->host->config, search->host->object);
-	char text[MK_IP_STRLEN];
+	char text[MK_IP_STRLEN], why[MK_IP_STRLEN + 16];
 	struct mk_link link;
 	int ifindex = interface_of(search->host, internal_ip), ret;
 
@@ -117,8 +138,11 @@ static int find_underlay(struct search *search)
 			search->err, EINVAL,
 			"the Node's InternalIP %s is on '%s': name the interface to the other nodes (uplinkIfaceName)",
 			text, link.name);
-	add(search->found, &link, 0);
-	return 0;
+	snprintf(why, sizeof(why), "InternalIP %s", text);
+	ret = refuse_vrf(&link, why, search->err);
+	if (ret == 0)
+		add(search->found, &link, 0);
+	return ret;
 }
 
 /* A DHCP client of the host may give a pod's device an address and routes. */
@@ -127,8 +151,9 @@ static bool is_of_pod(const struct mk_config *config, const struct mk_link *link
 	return mk_cni_is_pod_device(config->veth_prefix, link) || mk_port_of(link, NULL, NULL);
 }
 
-/* Accept Ethernet, or IP without a header before it: the programs parse nothing else. */
-static bool can_be_uplink(const struct mk_config *config, const struct mk_link *link)
+/* Accept Ethernet, or IP without a header before it: the programs parse nothing else. The programs
+ * ask the host's routes, not those of a VRF. */
+bool can_be_uplink(const struct mk_config *config, const struct mk_link *link)
 {
 	static const struct mk_mac none;
 
@@ -137,7 +162,7 @@ static bool can_be_uplink(const struct mk_config *config, const struct mk_link *
 	    strcmp(link->name, config->peer_iface_name) == 0 ||
 	    strcmp(link->name, MK_WG_NAME) == 0 || strcmp(link->name, MK_WG_PEER_NAME) == 0 ||
 	    strcmp(link->name, MK_HOST_VETH) == 0 || strcmp(link->name, MK_HOST_PEER) == 0 ||
-	    is_of_pod(config, link))
+	    is_of_pod(config, link) || mk_nl_is_of_vrf(link))
 		return false;
 	return is_tunnel(link) ||
 	       (link->type == ARPHRD_ETHER && memcmp(&link->mac, &none, sizeof(none)) != 0);

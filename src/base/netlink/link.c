@@ -87,9 +87,15 @@ static int take_link(void *ctx, const void *reply, struct nlattr **attrs)
 	parse_ipv6(attrs[IFLA_AF_SPEC], &link->ipv6);
 	nl_nested(attrs[IFLA_LINKINFO], info);
 	nl_text(info[IFLA_INFO_KIND], link->kind, sizeof(link->kind));
+	nl_text(info[IFLA_INFO_SLAVE_KIND], link->master_kind, sizeof(link->master_kind));
 	if (strcmp(link->kind, "vxlan") == 0)
 		parse_vxlan(info[IFLA_INFO_DATA], link);
 	return 0;
+}
+
+bool mk_nl_is_of_vrf(const struct mk_link *link)
+{
+	return strcmp(link->kind, "vrf") == 0 || strcmp(link->master_kind, "vrf") == 0;
 }
 
 /* Make a request for links; @mask: RTEXT_FILTER_*. */

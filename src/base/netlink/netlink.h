@@ -53,6 +53,7 @@ struct mk_link {
 	uint16_t type; /* ARPHRD_* */
 	char name[16];
 	char kind[16]; /* "veth", "vxlan", ... or "" */
+	char master_kind[16]; /* "bridge", "bond", "vrf", ... or "" */
 	char alias[256]; /* the link's description; "": none */
 	char qdisc[16]; /* kind of the root qdisc */
 	struct mk_mac mac;
@@ -68,6 +69,9 @@ struct mk_link {
 	struct mk_ip vxlan_local; /* outer source; AF_UNSPEC: none */
 	struct mk_link_traffic traffic; /* only from mk_nl_each_link_traffic() */
 };
+
+/* Is the device a VRF or in one? A VRF has routing tables of its own. */
+bool mk_nl_is_of_vrf(const struct mk_link *link);
 
 /* Get a link by name or index. -ENODEV: none (@err says so). */
 mk_must_check int mk_nl_link_get(struct mk_nl *nl, const char *name, struct mk_link *link,

@@ -79,7 +79,7 @@ static int see_way(void *ctx, const struct mk_nl_route *way)
 	if (carries_programs(looking->links, way->ifindex) || !is_news(looking, way->ifindex) ||
 	    mk_nl_link_get_index(looking->nl, way->ifindex, &link, NULL) < 0)
 		return 0;
-	if (!is_own(looking, &link))
+	if (!is_own(looking, &link) && !mk_nl_is_of_vrf(&link))
 		add_name(looking->others, link.name);
 	return 0;
 }
