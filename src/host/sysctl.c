@@ -394,23 +394,34 @@ int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err
 
 /* ---- settings that are only read ------------------------------------------------------------- */
 
-static int read_filter(const char *device, struct mk_error *err)
+static int read_of_device(const char *device, const char *setting, struct mk_error *err)
 {
 	cleanup_free char *text = NULL;
 	char path[PATH_MAX];
 	int ret;
 
-	snprintf(path, sizeof(path), IPV4 "conf/%s/rp_filter", device);
+	snprintf(path, sizeof(path), IPV4 "conf/%s/%s", device, setting);
 	ret = mk_file_read(path, MAX_TEXT, &text, NULL, err);
 	return ret < 0 ? ret : (int)strtol(text, NULL, 10);
 }
 
-int mk_reverse_path_filter(const char *device, struct mk_error *err)
+/* The larger one of the device's value and that of all devices counts. */
+static int read_larger(const char *device, const char *setting, struct mk_error *err)
 {
-	int all = read_filter("all", err), own;
+	int all = read_of_device("all", setting, err), own;
 
 	if (all < 0)
 		return all;
-	own = read_filter(device, err);
+	own = read_of_device(device, setting, err);
 	return own < 0 || own > all ? own : all;
+}
+
+int mk_reverse_path_filter(const char *device, struct mk_error *err)
+{
+	return read_larger(device, "rp_filter", err);
+}
+
+int mk_arp_ignore(const char *device, struct mk_error *err)
+{
+	return read_larger(device, "arp_ignore", err);
 }

@@ -48,6 +48,9 @@ mk_must_check int mk_sysctls_restore(const char *state_dir, struct mk_error *err
  * (rp_filter). 0: off; 1: only by the device that leads back; 2: by any device that a route uses.
  * The value is the greater of the settings "all" and @device. -ENOENT: no such device. */
 mk_must_check int mk_reverse_path_filter(const char *device, struct mk_error *err);
+/* Returns arp_ignore, also the greater of both. 0: @device answers ARP requests for every address
+ * of the host. */
+mk_must_check int mk_arp_ignore(const char *device, struct mk_error *err);
 
 /* Port lists in the form of net.ipv4.ip_local_reserved_ports, "8080,9148-9150". Pure. */
 

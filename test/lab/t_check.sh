@@ -198,6 +198,18 @@ path_filter()
 	on node1 sh -c 'echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter'
 }
 
+# The device below a macvlan uplink has no address, so it carries no programs.
+macvlan()
+{
+	on node1 sh -e -c 'ip link add stor0 type veth peer name stor1; ip link set stor0 up; ip link set stor1 up
+		ip link add mv0 link stor0 type macvlan mode bridge; ip addr add 10.50.0.1/24 dev mv0; ip link set mv0 up'
+	wait_for 10 expect_line macvlan "^note .*'stor0' answers ARP requests for the addresses of 'mv0'"
+	expect_line macvlan 'sysctl -w net.ipv4.conf.stor0.arp_ignore=1'
+	on node1 sh -c 'echo 1 >/proc/sys/net/ipv4/conf/stor0/arp_ignore'
+	expect_eq "no line" "" "$(line macvlan)"
+	on node1 ip link del stor0
+}
+
 legacy_kube_proxy()
 {
 	on node1 iptables-legacy -t nat -N KUBE-SERVICES
@@ -281,6 +293,7 @@ check "a network inside vtepCidr comes while the node is at work" network_inside
 check "the LAN is inside vtepCidr while the node is at work: the node answers there" lan_inside_comes
 check "vtepCidr has the default gateway inside: the agent refuses, status and check say why" gateway_inside
 check "strict reverse path filter" path_filter
+check "a macvlan uplink whose parent answers ARP" macvlan
 check "kube-proxy's rules in iptables, of either kind" legacy_kube_proxy
 check "firewalls" firewalls
 check "other programs for network policies, in iptables of either kind" policy_engines

@@ -81,6 +81,7 @@ void check_path(struct mk_checking *checking);
 void check_path_filter(struct mk_checking *checking);
 void check_routing(struct mk_checking *checking); /* routing.c */
 void check_direct(struct mk_checking *checking);
+void check_macvlan(struct mk_checking *checking);
 void check_networkd(struct mk_checking *checking);
 void check_offload(struct mk_checking *checking);
 void check_clock(struct mk_checking *checking);

@@ -238,6 +238,51 @@ void check_path_filter(struct mk_checking *checking)
 			    dropped);
 }
 
+/* ---- macvlan --------------------------------------------------------------------------------- */
+
+static bool is_uplink(const struct mk_datapath_links *links, int ifindex)
+{
+	for (size_t i = 0; i < links->uplink_count; i++)
+		if ((int)links->uplinks[i].ifindex == ifindex)
+			return true;
+	return false;
+}
+
+/* Is the uplink a macvlan device whose parent answers ARP requests for it, and is no uplink? */
+static bool parent_answers(const struct mk_checking *checking, int ifindex, struct mk_link *uplink,
+			   struct mk_link *parent)
+{
+	struct mk_nl *nl = checking->view->nl;
+
+	return mk_nl_link_get_index(nl, ifindex, uplink, NULL) == 0 &&
+	       strcmp(uplink->kind, "macvlan") == 0 && uplink->peer_netns < 0 &&
+	       !is_uplink(&checking->view->links, uplink->peer_ifindex) &&
+	       mk_nl_link_get_index(nl, uplink->peer_ifindex, parent, NULL) == 0 &&
+	       parent->flags & IFF_UP && mk_arp_ignore(parent->name, NULL) == 0;
+}
+
+/* Both devices get an ARP request, and the host answers by each with the device's MAC address. */
+void check_macvlan(struct mk_checking *checking)
+{
+	const struct mk_datapath_links *links = &checking->view->links;
+	struct mk_link uplink, parent;
+	char remedy[128];
+
+	if (check_carries_no_ipv4(checking->view))
+		return;
+	for (size_t i = 0; i < links->uplink_count; i++) {
+		if (!parent_answers(checking, (int)links->uplinks[i].ifindex, &uplink, &parent))
+			continue;
+		snprintf(remedy, sizeof(remedy),
+			 "`sysctl -w net.ipv4.conf.%s.arp_ignore=1`, and the same in /etc/sysctl.d",
+			 parent.name);
+		check_note(
+			checking, "macvlan", remedy,
+			"'%s' answers ARP requests for the addresses of '%s': packets to NodePorts and from other nodes may come by '%s', which carries no programs",
+			parent.name, uplink.name, parent.name);
+	}
+}
+
 /* ---- systemd-networkd ------------------------------------------------------------------------ */
 
 static bool says_no(const char *path)
