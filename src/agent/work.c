@@ -134,6 +134,16 @@ static int step_clusters(struct mk_agent *agent, struct mk_error *err)
 ROW(step_cluster_tables, mk_node_clusters_write(&agent->clusters, err))
 ROW(step_policies, mk_node_policies_reconcile(&agent->policies, err))
 
+/* The overlay's device goes with its uplink. Then the agent reports what the node waits for. */
+static bool overlay_waits(const struct mk_agent *agent)
+{
+	struct mk_link link;
+
+	return agent->node.waits &&
+	       mk_nl_link_get_index(agent->core.nl, agent->node.devices.overlay_ifindex, &link,
+				    NULL) == -ENODEV;
+}
+
 static int step_overlay(struct mk_agent *agent, struct mk_error *err)
 {
 	struct mk_core *core = &agent->core;
@@ -141,7 +151,7 @@ static int step_overlay(struct mk_agent *agent, struct mk_error *err)
 	bool complete = core->complete && agent->node.ranges_known;
 	int ret;
 
-	if (!(core->unsure & MK_UNSURE_OVERLAY))
+	if (!(core->unsure & MK_UNSURE_OVERLAY) || overlay_waits(agent))
 		return 0;
 	ret = mk_overlay_sync(core->overlay, complete, &core->writes, err);
 	core->repairs.count[MK_REPAIR_ROUTE] = repairs->routes;

@@ -235,10 +235,14 @@ uplink_is_named_back()
 	uplink_up eth0
 }
 
-# Another device with the same address: its number, its MAC address are new.
+status_waits() { expect_match "status of node1" "agent: running, .*waits for an interface with the Node's InternalIP $NODE1" "$(on node1 "$MK_BIN" status)"; }
+
+# Another device with the same address: its number, its MAC address are new. The overlay's device
+# goes with the former one.
 uplink_is_replaced()
 {
 	on node1 sh -e -c 'ip link del eth0'
+	wait_for 10 status_waits
 	ip link add eth0 netns "$MK_LAB.node1" type veth peer name node1 netns "$MK_LAB.underlay"
 	ip -n "$MK_LAB.underlay" link set node1 master br0 up
 	on node1 sh -c 'echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6'
