@@ -3,11 +3,12 @@
 # test/kernels/root.sh - the root file system of a kernel under test: an init, the test programs,
 # and the programs that they call, copied from this machine with their libraries.
 
-# Programs of test/kernels/smoke, encrypted and nodes
+# Programs of test/kernels/smoke, encrypted, nodes and uplinks
 SMOKE_PROGRAMS=(bash ip bridge mount nft ping socat jq sed grep tail head cat wc mkdir mv rm stat sleep sort
 	timeout)
 # Each after those that it needs. A kernel may have a module built in.
 KERNEL_MODULES=(llc stp bridge udp_tunnel ip6_udp_tunnel vxlan veth sch_ingress cls_bpf dummy tun
+	garp mrp 8021q tls bonding macvlan vrf
 	libchacha chacha-x86_64 libpoly1305 poly1305-x86_64 libchacha20poly1305 libcurve25519-generic
 	curve25519-x86_64 libcurve25519 libblake2s wireguard
 	nf_defrag_ipv4 nf_defrag_ipv6 crc32c_generic libcrc32c nf_conntrack nf_nat nfnetlink nf_tables nft_chain_nat nft_masq)
@@ -32,6 +33,7 @@ install_smoke()
 	cp "$ROOT/test/kernels/smoke" "$ROOT_DIR/tests/z-smoke"
 	cp "$ROOT/test/kernels/encrypted" "$ROOT_DIR/tests/y-encrypted"
 	cp "$ROOT/test/kernels/nodes" "$ROOT_DIR/tests/x-nodes"
+	cp "$ROOT/test/kernels/uplinks" "$ROOT_DIR/tests/w-uplinks"
 }
 
 # a test is a program without arguments
