@@ -32,20 +32,23 @@ struct crossing {
 };
 
 /* Translate the address of the other cluster in a quoted packet. It may be an external address
- * although a pod's node sends the error. */
-static __always_inline void translate_quoted(struct mk_addr *quoted, const struct crossing *by)
+ * although a pod's node sends the error. Other clusters send errors about packets to themselves
+ * only: they could otherwise end flows with third ones. Returns MK_GO_ON or a drop reason. */
+static __always_inline int translate_quoted(struct mk_addr *quoted, const struct crossing *by)
 {
 	const struct mk_cluster *cluster = by->cluster;
 
 	if (by->is_out) {
 		if (mk_addr_in(quoted, &cluster->view, &cluster->mask))
 			move_into(quoted, &cluster->home, &cluster->mask);
-		return;
+		return MK_GO_ON;
 	}
 	if (!mk_addr_in(quoted, &cluster->home, &cluster->mask))
 		cluster = external_row_of(by->number, quoted);
-	if (cluster)
-		move_into(quoted, &cluster->view, &cluster->mask);
+	if (!cluster)
+		return MK_DROP_PEER_SOURCE;
+	move_into(quoted, &cluster->view, &cluster->mask);
+	return MK_GO_ON;
 }
 
 /* Translate an ICMP error with the packet that it quotes, which has travelled the other way: the
@@ -58,14 +61,16 @@ static __always_inline int translate_error(struct __sk_buff *skb, struct packet 
 	struct scratch *room = scratch_of_this_cpu();
 	const struct mk_cluster *cluster = by->cluster;
 	struct mk_addr *end;
-	int is_out = by->is_out;
+	int is_out = by->is_out, ret;
 
 	if (!room || packet_inner(skb, pkt, &room->inner))
 		return MK_DROP_TRUNCATED;
 	room->inner_to = room->inner.tuple;
 	room->outer = pkt->tuple;
 	end = is_out ? &room->outer.daddr : &room->outer.saddr;
-	translate_quoted(is_out ? &room->inner_to.saddr : &room->inner_to.daddr, by);
+	ret = translate_quoted(is_out ? &room->inner_to.saddr : &room->inner_to.daddr, by);
+	if (ret != MK_GO_ON)
+		return ret;
 	if (is_out && !is_pod_range(&room->outer.saddr))
 		room->outer.saddr = room->inner_to.daddr;
 	move_into(end, is_out ? &cluster->home : &cluster->view, &cluster->mask);

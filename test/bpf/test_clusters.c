@@ -620,6 +620,26 @@ START_TEST(test_error_from_another_cluster)
 }
 END_TEST
 
+/* A cluster sends errors about packets to itself only. Otherwise it could end flows that are none
+ * of its own, although access lets it open nothing. */
+START_TEST(test_error_about_another_cluster)
+{
+	static const char *const flows[] = { "udp " POD ":40000 > 240.2.1.7:53",
+					     "udp " POD ":40000 > 203.0.113.10:53" };
+	struct frame sent = frame_make(flows[_i], NULL);
+	struct frame error = frame_make(
+		"icmp " THERE " > " POD,
+		&(struct frame_options){ .icmp_type = 3, .icmp_code = 3, .quote = &sent });
+
+	peers_reset();
+	fixture_expect("opened", MK_HOOK_POD, &sent, _i ? TO_UPLINK : TO_CLUSTER, NULL);
+	peers_mark(&error, PEER_EAST, FIXTURE_CLUSTER);
+	peers_expect_drop("access Pods", MK_HOOK_CLUSTER, &error, MK_DROP_PEER_SOURCE);
+	peers_set_flags(PEER_EAST, 0);
+	peers_expect_drop("access None", MK_HOOK_CLUSTER, &error, MK_DROP_PEER_SOURCE);
+}
+END_TEST
+
 /* ---- fragments ------------------------------------------------------------------------------- */
 
 static const size_t cuts[] = { 1200, 2400, 0 };
@@ -781,6 +801,7 @@ BPF_SUITE("other clusters")
 	tcase_add_loop_test(tcase, test_error_of_pod, 0, 2);
 	tcase_add_test(tcase, test_error_of_node);
 	tcase_add_loop_test(tcase, test_error_from_another_cluster, 0, 2);
+	tcase_add_loop_test(tcase, test_error_about_another_cluster, 0, 2);
 	tcase_add_test(tcase, test_transit);
 	tcase_add_test(tcase, test_transit_refused);
 	tcase_add_loop_test(tcase, test_transit_errors, 0, 2);
