@@ -22,9 +22,11 @@ struct known {
 	struct mk_cidr view[MK_FAMILIES];
 };
 
+/* @name had the view, and may have it again. */
 struct released {
 	struct mk_cidr range;
 	int64_t since_s;
+	char *name;
 };
 
 struct mk_views {
@@ -112,11 +114,17 @@ static const struct mk_cidr *view_of_other(const struct work *work, const struct
 	return NULL;
 }
 
-static const struct mk_cidr *released_range(const struct work *work, const struct mk_cidr *range)
+/* Returns a view that another peer had. */
+static const struct mk_cidr *released_range(const struct work *work, const struct at *at,
+					    const struct mk_cidr *range)
 {
-	for (size_t i = 0; i < work->views->released_count; i++)
-		if (overlaps(&work->views->released[i].range, range))
-			return &work->views->released[i].range;
+	for (size_t i = 0; i < work->views->released_count; i++) {
+		const struct released *released = &work->views->released[i];
+
+		if (overlaps(&released->range, range) &&
+		    strcmp(released->name, at->peer->name) != 0)
+			return &released->range;
+	}
 	return NULL;
 }
 
@@ -137,7 +145,7 @@ static const struct mk_cidr *blocker_of(const struct work *work, const struct at
 
 	return own_range(work, range, what) ?:
 	       view_of_other(work, at, range, what) ?:
-	       released_range(work, range) ?:
+	       released_range(work, at, range) ?:
 	       left_range(work, range);
 }
 
@@ -274,6 +282,15 @@ static int keep(struct work *work, struct at *at)
 
 /* ---- new views ------------------------------------------------------------------------------- */
 
+/* Has the peer released views, which are free for it alone? */
+static bool had_others(const struct work *work, const struct at *at)
+{
+	for (size_t i = 0; i < work->views->released_count; i++)
+		if (strcmp(work->views->released[i].name, at->peer->name) == 0)
+			return true;
+	return false;
+}
+
 /* The lowest free block of @pool. Each step passes a range that is taken, so there are as many
  * steps as ranges. */
 static bool find_in_pool(struct work *work, const struct at *at, const struct mk_cidr *pool,
@@ -285,7 +302,8 @@ static bool find_in_pool(struct work *work, const struct at *at, const struct mk
 	block.prefix_bits = prefix_bits;
 	if (prefix_bits < pool->prefix_bits)
 		return false;
-	if (work->cursor_pool == pool && work->cursor.prefix_bits == prefix_bits)
+	if (work->cursor_pool == pool && work->cursor.prefix_bits == prefix_bits &&
+	    !had_others(work, at))
 		block = work->cursor;
 	while ((blocker = blocker_of(work, at, &block))) {
 		block.ip = end_of(blocker->prefix_bits < prefix_bits ? blocker : &block);
@@ -319,6 +337,26 @@ static bool compute(const struct work *work, const struct at *at, uint8_t prefix
 	return false;
 }
 
+/* A ClusterPeer that was deleted by mistake, or restored, gets the view that policies may name. */
+static bool take_back(const struct work *work, const struct at *at, uint8_t prefix_bits,
+		      struct mk_cidr *view)
+{
+	sa_family_t family = at->peer->home[work->family].ip.family;
+
+	for (size_t i = work->views->released_count; i-- > 0;) {
+		const struct released *released = &work->views->released[i];
+
+		if (released->range.ip.family != family ||
+		    released->range.prefix_bits != prefix_bits ||
+		    strcmp(released->name, at->peer->name) != 0 ||
+		    blocker_of(work, at, &released->range))
+			continue;
+		*view = released->range;
+		return true;
+	}
+	return false;
+}
+
 static bool find_free(struct work *work, const struct at *at, uint8_t prefix_bits,
 		      struct mk_cidr *view)
 {
@@ -345,6 +383,7 @@ static int assign(struct work *work, struct at *at)
 
 	if (view->ip.family != AF_UNSPEC || peer->is_same || home->ip.family == AF_UNSPEC ||
 	    peer->wanted[work->family].ip.family != AF_UNSPEC ||
+	    take_back(work, at, home->prefix_bits, view) ||
 	    find_free(work, at, home->prefix_bits, view))
 		return 0;
 	if (held && leaves(peer, held))
@@ -379,7 +418,28 @@ static void forget_old(struct mk_views *views, int64_t now_s)
 	for (size_t i = 0; i < views->released_count; i++)
 		if (now_s - views->released[i].since_s < MK_VIEWS_UNUSED_S)
 			views->released[kept++] = views->released[i];
+		else
+			free(views->released[i].name);
 	views->released_count = kept;
+}
+
+/* Note it once, so that a peer whose range changes again and again fills no memory. */
+static int release(struct mk_views *views, const char *name, const struct mk_cidr *view,
+		   int64_t now_s)
+{
+	struct released *released = views->released, *end = released + views->released_count;
+	char *copy;
+
+	for (; released < end; released++)
+		if (mk_cidr_equal(&released->range, view) && strcmp(released->name, name) == 0) {
+			released->since_s = now_s;
+			return 0;
+		}
+	copy = strdup(name);
+	if (!copy)
+		return -ENOMEM;
+	views->released[views->released_count++] = (struct released){ *view, now_s, copy };
+	return 0;
 }
 
 /* Views that went between the last call and this one. They are not given to others: so note them
@@ -389,20 +449,20 @@ static int note_released(struct mk_views *views, const struct mk_views_input *in
 {
 	size_t most = views->released_count + MK_FAMILIES * views->known_count;
 	struct released *released = realloc(views->released, (most + 1) * sizeof(*released));
+	int ret = 0;
 
 	if (!released)
 		return -ENOMEM;
 	views->released = released;
-	for (size_t i = 0; i < MK_FAMILIES * views->known_count; i++) {
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES * views->known_count; i++) {
 		const struct known *known = &views->known[i / MK_FAMILIES];
 		const struct mk_cidr *view = &known->view[i % MK_FAMILIES];
 
 		if (view->ip.family != AF_UNSPEC &&
 		    !is_in_use(input, results, known->name, view, i / MK_FAMILIES))
-			released[views->released_count++] =
-				(struct released){ *view, input->now_s };
+			ret = release(views, known->name, view, input->now_s);
 	}
-	return 0;
+	return ret;
 }
 
 static void forget_known(struct mk_views *views)
@@ -518,6 +578,7 @@ void mk_views_free(struct mk_views *views)
 	if (!views)
 		return;
 	forget_known(views);
+	forget_old(views, INT64_MAX);
 	free(views->released);
 	free(views);
 }

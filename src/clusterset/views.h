@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/clusterset/views.h - the views of peers: by which ranges this cluster sees their pods. Rules
  * 10 to 12: a view that exists stays, two peers never have one view, and a view that was released
- * stays unused for an hour. No I/O, no clock. */
+ * goes to no other peer for an hour. No I/O, no clock. */
 #ifndef MK_CLUSTERSET_VIEWS_H
 #define MK_CLUSTERSET_VIEWS_H
 
@@ -13,7 +13,7 @@
 #include "base/ip.h"
 
 #define MK_VIEWS_LEFT_MAX 4 /* of pods and of external addresses, of both families */
-#define MK_VIEWS_UNUSED_S 3600 /* how long a released view stays unused */
+#define MK_VIEWS_UNUSED_S 3600 /* how long a released view goes to no other peer */
 
 /* A ClusterPeer. Arrays are by mk_family_index(); AF_UNSPEC: none. Texts belong to the caller. */
 struct mk_views_peer {

@@ -516,6 +516,52 @@ START_TEST(test_released_by_choice)
 }
 END_TEST
 
+/* A ClusterPeer that is deleted and comes again has its view again, not the lowest free one. */
+START_TEST(test_released_comes_back)
+{
+	struct mk_views *views = mk_views_new();
+	struct world world;
+
+	build(&world, &(struct row){ "two",
+				     NULL,
+				     { { "east", HOME, .held = "240.5.0.0/16", .created = 1 },
+				       { "north", HOME, .held = "240.3.0.0/16", .created = 2 } },
+				     { 0 } });
+	update(views, &world);
+	world.input.peer_count = 0;
+	update(views, &world);
+	world.input.peer_count = 2;
+	for (size_t i = 0; i < 2; i++)
+		world.peers[i].held[0] = (struct mk_cidr){ 0 };
+	world.peers[0].created_unix_s = 4; /* a restore makes them in any order */
+	world.input.now_s += MK_VIEWS_UNUSED_S - 1;
+	update(views, &world);
+	expect_view(&world, 0, "240.5.0.0/16");
+	expect_view(&world, 1, "240.3.0.0/16");
+	mk_views_free(views);
+}
+END_TEST
+
+/* A peer whose pod range changes again and again uses up no pool. */
+START_TEST(test_released_again_and_again)
+{
+	struct mk_views *views = mk_views_new();
+	struct world world;
+
+	build(&world, &one_peer);
+	for (int i = 0; i < 1000; i++) {
+		world.peers[0].home[0] = cidr_of(i % 2 ? "10.0.0.0/8" : HOME);
+		update(views, &world);
+		expect_view(&world, 0, i % 2 ? "240.0.0.0/8" : "240.0.0.0/16");
+	}
+	world.peers[1] = (struct mk_views_peer){ .name = "north", .home = { cidr_of(HOME) } };
+	world.input.peer_count = 2;
+	update(views, &world);
+	expect_view(&world, 1, "241.0.0.0/16");
+	mk_views_free(views);
+}
+END_TEST
+
 /* A view that a user wants the peer to leave goes to no peer, also by a new leader. */
 START_TEST(test_left)
 {
@@ -620,7 +666,7 @@ struct life {
 	struct mk_cidr kept[NAMES][MK_FAMILIES]; /* .. or of the call before that, while checking */
 	int64_t released_s[NAMES * STEPS]; /* released views of this leader */
 	struct mk_cidr released[NAMES * STEPS];
-	size_t released_count;
+	size_t released_by[NAMES * STEPS], released_count;
 	unsigned int seed;
 };
 
@@ -758,6 +804,11 @@ static void check_kept(const struct life *life, size_t i, size_t family)
 	ck_abort_msg("the view of %s moved", peer->name);
 }
 
+static bool is_recent(const struct life *life, size_t released)
+{
+	return life->world.input.now_s - life->released_s[released] < MK_VIEWS_UNUSED_S;
+}
+
 /* A view that is new has the right length and is free; in the pool no lower one is. */
 static bool is_free(const struct life *life, size_t i, size_t family, const struct mk_cidr *view)
 {
@@ -770,10 +821,20 @@ static bool is_free(const struct life *life, size_t i, size_t family, const stru
 		if (j != i && overlap(&world->results[j].view[family], view))
 			return false;
 	for (size_t j = 0; j < life->released_count; j++)
-		if (overlap(&life->released[j], view) &&
-		    world->input.now_s - life->released_s[j] < MK_VIEWS_UNUSED_S)
+		if (overlap(&life->released[j], view) && is_recent(life, j) &&
+		    life->released_by[j] != name_index(world->peers[i].name))
 			return false;
 	return true;
+}
+
+/* A peer takes the view that it had, also if there is a lower one. */
+static bool had(const struct life *life, size_t i, const struct mk_cidr *view)
+{
+	for (size_t j = 0; j < life->released_count; j++)
+		if (mk_cidr_equal(&life->released[j], view) && is_recent(life, j) &&
+		    life->released_by[j] == name_index(life->world.peers[i].name))
+			return true;
+	return false;
 }
 
 static void check_new(const struct life *life, size_t i, size_t family)
@@ -788,7 +849,7 @@ static void check_new(const struct life *life, size_t i, size_t family)
 		return;
 	ck_assert_uint_eq(view->prefix_bits, peer->home[family].prefix_bits);
 	ck_assert_msg(is_free(life, i, family, view), "the view of %s is not free", peer->name);
-	if (family == 1)
+	if (family == 1 || had(life, i, view))
 		return;
 	for (uint32_t step = 0; !mk_cidr_equal(&lower, view); step += mk_cidr_size(&lower)) {
 		struct mk_cidr pool = cidr_of("240.0.0.0/28");
@@ -830,6 +891,7 @@ static void note_released(struct life *life)
 		if (was->ip.family == AF_UNSPEC || mk_cidr_equal(was, &now[i / 2][i % 2]))
 			continue;
 		life->released_s[life->released_count] = world->input.now_s;
+		life->released_by[life->released_count] = i / 2;
 		life->released[life->released_count++] = *was;
 	}
 	memcpy(life->was_known, life->known, sizeof(life->known));
@@ -911,6 +973,8 @@ UNIT_SUITE("views")
 	tcase_add_loop_test(tcase, test_view, 0, (int)MK_ARRAY_SIZE(rows));
 	tcase_add_test(tcase, test_released);
 	tcase_add_test(tcase, test_released_by_choice);
+	tcase_add_test(tcase, test_released_comes_back);
+	tcase_add_test(tcase, test_released_again_and_again);
 	tcase_add_test(tcase, test_own_families_only);
 	tcase_add_test(tcase, test_left);
 	tcase_add_test(tcase, test_left_without_other);
