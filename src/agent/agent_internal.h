@@ -32,7 +32,7 @@
 #include "agent/report/metrics.h"
 #include "pod/endpoint/endpoint.h"
 
-#define AGENT_CHECKS_MAX 34
+#define AGENT_CHECKS_MAX 35
 
 /* A check that waits for a lock or fails. */
 struct agent_check {

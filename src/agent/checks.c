@@ -65,6 +65,7 @@ static int probe_clusters(struct mk_agent *agent, struct mk_error *err)
 ROW(probe_links, mk_own_node_probe_links(&agent->node))
 ROW(log_denied, mk_node_policies_log_denied(&agent->policies, err))
 ROW(check_sysctls, mk_own_node_check_sysctls(&agent->node, err))
+ROW(check_neighbours, mk_own_node_check_neighbours(&agent->node, err))
 ROW(check_devices, agent_pods_reconcile_devices(&agent->pods, &agent->core.config, err))
 ROW(check_down, agent_pods_reconcile_down(&agent->pods, agent->core.nl, &agent->core.config, err))
 ROW(check_host_ports, agent_pods_reconcile_host_ports(&agent->pods, &agent->core.config, err))
@@ -209,6 +210,7 @@ static const struct check {
 	{ "map 'udp_ports'", check_udp_ports, ROUND, 2, LISTS, MK_REPAIR_TABLE, 0 },
 	{ "map 'sessions'", check_sessions, ROUND, 2, LISTS, NO_REPAIR, 0 },
 	{ "kernel settings", check_sysctls, ROUND, 3, NOTHING, MK_REPAIR_SYSCTL, 0 },
+	{ "the table of neighbours", check_neighbours, ROUND, 3, LISTS, NO_REPAIR, 0 },
 	{ "the CNI files", check_files, ROUND, 4, NOTHING, NO_REPAIR, 0 },
 	{ "the state directory", check_state_dir, ROUND, 4, NOTHING, NO_REPAIR, 0 },
 	{ "pods' devices", check_devices, ROUND, 5, ATTACHED, NO_REPAIR, 0 },

@@ -392,6 +392,47 @@ int mk_sysctls_apply(const struct mk_sysctl_wanted *wanted, struct mk_error *err
 	return changed;
 }
 
+/* ---- the table of neighbours ----------------------------------------------------------------- */
+
+static int raise_limit(const char *state_dir, const char *path, size_t least, struct mk_error *err)
+{
+	cleanup_free char *now = NULL;
+	char value[24];
+	int ret = mk_file_read(path, 64, &now, NULL, err);
+
+	if (ret == -ENOENT)
+		return 0;
+	if (ret < 0 || strtoul(now, NULL, 10) >= least)
+		return ret;
+	snprintf(value, sizeof(value), "%zu", least);
+	ret = remember(state_dir, path, now, value, err);
+	return ret < 0 ? ret : set_and_say(false, path, value, err);
+}
+
+int mk_sysctl_neighbours(const char *state_dir, sa_family_t family, size_t nodes,
+			 struct mk_error *err)
+{
+	const char *dir = family == AF_INET6 ? IPV6 : IPV4;
+	char path[64];
+	size_t room = 1;
+	int ret;
+
+	while (room < 2 * nodes)
+		room *= 2;
+	snprintf(path, sizeof(path), "%sneigh/default/gc_thresh3", dir);
+	ret = raise_limit(state_dir, path, 2 * room, err);
+	snprintf(path, sizeof(path), "%sneigh/default/gc_thresh2", dir);
+	if (ret >= 0)
+		ret = raise_limit(state_dir, path, room, err);
+	if (ret < 0)
+		return mk_error_wrap(err, "cannot make room for %zu nodes on the link", nodes);
+	if (ret > 0)
+		mk_log_info(
+			"the kernel's table of neighbours has room for the %zu nodes on the link",
+			nodes);
+	return 0;
+}
+
 /* ---- settings that are only read ------------------------------------------------------------- */
 
 static int read_of_device(const char *device, const char *setting, struct mk_error *err)

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
 #include "config/config.h"
@@ -40,8 +41,16 @@ bool mk_kernel_has_ipv6(void);
 #define MK_RESERVED_RANGES_BYTES 24
 void mk_reserved_ranges(const struct mk_config *config, char text[MK_RESERVED_RANGES_BYTES]);
 
-/* Undo what mk_sysctls_apply() changed for the whole host, except what others have changed
- * since. Returns how many. */
+/* Have room in the kernel's table of neighbours for @nodes that are on a link: gc_thresh2 at least
+ * twice and gc_thresh3 at least four times as many, as powers of two. A full table refuses every
+ * new neighbour, also the host's own ("No buffer space available"). Larger limits stay. In a
+ * network namespace other than the host's first one, the kernel has no such settings: nothing is
+ * done. https://docs.kernel.org/networking/ip-sysctl.html */
+mk_must_check int mk_sysctl_neighbours(const char *state_dir, sa_family_t family, size_t nodes,
+				       struct mk_error *err);
+
+/* Undo what mk_sysctls_apply() and mk_sysctl_neighbours() changed for the whole host, except what
+ * others have changed since. Returns how many. */
 mk_must_check int mk_sysctls_restore(const char *state_dir, struct mk_error *err);
 
 /* Returns how strictly the kernel checks by which device a packet for the host itself comes in

@@ -281,6 +281,19 @@ automatic()
 	unbroken
 }
 
+# Each node on the link takes an entry of the kernel's table of neighbours. Only the host's first network
+# namespace has the settings, so files stand for them.
+neighbour_room()
+{
+	local dir=/proc/sys/net/ipv$FAMILY/neigh
+	local limits=$dir/default/gc_thresh
+	on node1 mount -t tmpfs none "$dir"
+	on node1 bash -c "mkdir '$dir/default' && echo 1 | tee '${limits}2' >'${limits}3'"
+	wait_for 10 on node1 grep -qx 2 "${limits}2"
+	expect_eq "hard limit" 4 "$(on node1 cat "${limits}3")"
+	on node1 umount "$dir"
+}
+
 # A cloud drops what is not from or to its instances' addresses.
 cloud()
 {
@@ -324,6 +337,7 @@ check "strangers on the link are no nodes" strangers
 check "agents are killed, a node gets another MAC address" agents_dead
 check "the link was down" link_down
 check "Auto" automatic
+check "the table of neighbours has room for the nodes on the link" neighbour_room
 check "Auto: the link carries no packets with pods' addresses, and then does" learns_of_cloud
 MODE=Overlay
 check "back to the overlay, node by node" change_one_by_one node2 node1 node3

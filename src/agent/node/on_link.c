@@ -8,6 +8,7 @@
 #include "agent/node/node_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "host/sysctl.h"
 
 /* Does a route by a gateway lead to @ip, with a longer prefix than the network @of? */
 static bool is_routed(const struct mk_networks *networks, const struct mk_ip *ip,
@@ -65,6 +66,25 @@ int find_links(struct mk_own_family *own, struct mk_error *err)
 	if (input.family == AF_INET6 && sends_direct(&core->config))
 		greet_links(own);
 	return tries_links(&core->config) ? try_links(own, err) : 0;
+}
+
+/* With probes, each of these nodes is in the table all the time. */
+int mk_own_node_check_neighbours(const struct mk_own_node *node, struct mk_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
+		const struct mk_overlay_plan *plan = &node->families[i].plan;
+		size_t nodes = 0;
+
+		if (!node->core->families[i].runs)
+			continue;
+		for (size_t j = 0; j < plan->peer_count; j++)
+			nodes += plan->peers[j].link_ifindex != 0;
+		ret = mk_sysctl_neighbours(node->core->config.state_dir,
+					   node->core->families[i].family, nodes, err);
+	}
+	return ret;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

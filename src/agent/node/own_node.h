@@ -117,6 +117,9 @@ mk_must_check int mk_own_node_reconcile(struct mk_own_node *node, struct mk_erro
 mk_must_check int mk_own_node_check(const struct mk_own_node *node, struct mk_error *err);
 /* Returns how many kernel settings another process had changed. */
 mk_must_check int mk_own_node_check_sysctls(const struct mk_own_node *node, struct mk_error *err);
+/* Have room in the kernel's table of neighbours for the nodes on a link. */
+mk_must_check int mk_own_node_check_neighbours(const struct mk_own_node *node,
+					       struct mk_error *err);
 /* Read what the last run stored. */
 void mk_own_node_recall(struct mk_own_node *node);
 
