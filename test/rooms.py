@@ -6,6 +6,7 @@ them in order. With --check it prints only what breaks a rule, and ends with 1 t
 - A room includes only itself and rooms above it in the table.
 - A header that another room includes, also through a header, is public. Another room uses each of its functions, and their names
   begin with mk_. Functions in other headers have no such prefix.
+- Another file uses each function of a header.
 - A room has at most 25 files.
 - The files of the agent's rooms form no circle: x.c with x.h neither includes nor calls a file that includes or calls it."""
 import os
@@ -48,6 +49,9 @@ class Rooms:
         for name, text in self.text.items():
             for word in set(re.findall(r"\w+", without_comments(text))):
                 self.used_in.setdefault(word, set()).add(name)
+        self.tested = set()
+        for path in [*ROOT.glob("test/**/*.[ch]"), *ROOT.glob("perf/*.[ch]"), *ROOT.glob("perf/*/*.[ch]")]:
+            self.tested.update(re.findall(r"\w+", without_comments(path.read_text())))
 
     def public_headers(self):
         """Headers that another room includes, and those that they include in turn."""
@@ -77,6 +81,16 @@ class Rooms:
         if any(room_of(name) != room_of(header) for name in self.used_in[function]):
             return True
         return len(re.findall(rf"\b{function}\b", without_comments(self.text[header]))) > 1
+
+    def of_one_file(self, header, function):
+        """No other file and no test uses it, nor does a macro or inline function of its header."""
+        return (len(self.used_in[function] - {header}) < 2 and function not in self.tested and
+                len(re.findall(rf"\b{function}\b", without_comments(self.text[header]))) < 2)
+
+    def unshared(self):
+        for header, function, _ in self.functions():
+            if self.of_one_file(header, function):
+                yield f"src/{header}: no other file uses {function}(): make it static, or remove it"
 
     def wrong_order(self):
         rank = {room: i for i, room in enumerate(self.order)}
@@ -124,6 +138,7 @@ class Rooms:
         yield from self.circles()
         yield from self.wrong_order()
         yield from self.wrong_names()
+        yield from self.unshared()
         yield from self.too_large()
 
 

@@ -70,7 +70,8 @@ void agent_service_dirty(struct agent_services *services, const char *namespace_
 		mk_log_error("out of memory, a change is lost service=%s/%s", namespace_, name);
 }
 
-void agent_service_again(void *ctx, const char *key)
+/* Mark the Service "namespace/name" dirty, if it is known. @ctx is a struct agent_services. */
+static void agent_service_again(void *ctx, const char *key)
 {
 	struct agent_services *services = ctx;
 	struct agent_service *service = find(services, key);

@@ -53,8 +53,6 @@ struct agent_services {
 uint16_t agent_odd_node_port(const struct mk_config *config,
 			     const struct mk_service_object *service);
 void agent_service_dirty(struct agent_services *services, const char *namespace_, const char *name);
-/* Mark the Service "namespace/name" dirty, if it is known. @ctx is a struct agent_services. */
-void agent_service_again(void *ctx, const char *key);
 bool agent_service_is_dirty(const struct agent_services *services, const char *key);
 /* Apply the dirty Services. */
 mk_must_check int agent_services_reconcile(struct agent_services *services, struct mk_error *err);

@@ -10,8 +10,6 @@
 #include "base/log.h"
 #include "base/loop.h"
 
-bool locks_wait(void);
-
 /* Find the process that holds inode @inode of device @major:@minor by flock() in @locks, the text
  * of /proc/locks. Returns its pid, or 0. Pure. */
 int lock_holder(const char *locks, unsigned int major, unsigned int minor, unsigned long inode);

@@ -38,11 +38,6 @@ void mk_locks_wait_at_most(uint64_t ns)
 	each_ns = ns;
 }
 
-bool locks_wait(void)
-{
-	return !never_wait;
-}
-
 /* ---- the holder ------------------------------------------------------------------------------ */
 
 int lock_holder(const char *locks, unsigned int major, unsigned int minor, unsigned long inode)

@@ -361,7 +361,9 @@ int cli_unknown_command(int count, char **words)
 	return 2;
 }
 
-int cli_end(const char *subcommand, int status)
+/* Flush standard output. Returns @status, or 1 if it was 0 and something could not be written: a
+ * full disk, a reader that went away. */
+static int cli_end(const char *subcommand, int status)
 {
 	bool failed = ferror(stdout) != 0;
 

@@ -11,10 +11,6 @@
 #include "base/error.h"
 #include "base/ip.h"
 
-/* Flush standard output. Returns @status, or 1 if it was 0 and something could not be written: a
- * full disk, a reader that went away. */
-int cli_end(const char *subcommand, int status);
-
 int cli_bugreport(int argc, char **argv);
 
 int cli_cleanup(int argc, char **argv);
@@ -52,9 +48,6 @@ void cli_print_command_help(FILE *out, const struct mk_cli_command *command);
 void cli_print_bash_completion(FILE *out);
 
 void cli_print_manual(FILE *out);
-
-void put_format(struct json_object *to, const char *key, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
 
 /* HTTP requests to the agent, like those of the kubelet and Prometheus. */
 

@@ -38,17 +38,6 @@ void mk_put_mac(struct json_object *to, const char *key, const __u8 *mac)
 	mk_put_text(to, key, mk_mac_format(&copy, text));
 }
 
-void put_format(struct json_object *to, const char *key, const char *fmt, ...)
-{
-	char text[1024];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	mk_put_text(to, key, text);
-}
-
 const char *mk_cli_protocol_name(unsigned int protocol, char buf[16])
 {
 	switch (protocol) {

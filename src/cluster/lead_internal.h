@@ -64,7 +64,6 @@ const struct mk_objects_options *lead_queue_options(struct mk_lead *lead,
 struct lead_reads *lead_reads_new(struct mk_lead *lead, struct mk_error *err); /* NULL: error */
 void lead_reads_clear(struct lead_reads *reads);
 void lead_reads_free(struct lead_reads *reads); /* after a close callback of the loop */
-void lead_reads_add(struct lead_reads *reads, const char *namespace_, const char *name);
 /* The Service is exported no longer. */
 void lead_reads_forget(struct lead_reads *reads, const char *namespace_, const char *name);
 

@@ -274,7 +274,7 @@ static struct read *add(struct lead_reads *reads, const char *namespace_, const 
 	return read;
 }
 
-void lead_reads_add(struct lead_reads *reads, const char *namespace_, const char *name)
+static void lead_reads_add(struct lead_reads *reads, const char *namespace_, const char *name)
 {
 	uint64_t now_ms = uv_now(reads->lead->kube->loop);
 	struct read *read = find(reads, namespace_, name) ?: add(reads, namespace_, name);

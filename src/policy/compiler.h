@@ -330,8 +330,6 @@ struct address *address_get(struct mk_policies *policies, const struct mk_ip *ip
 struct address_more *address_more(struct address *address);
 void address_fill(const void *address, void *identity_row);
 void address_changed(struct mk_policies *policies, struct address *address);
-/* The addresses of the sandboxes of @subject. */
-void sandbox_addresses_changed(struct mk_policies *policies, const struct subject *subject);
 /* Give each changed address its class. */
 void classes_decide(struct mk_policies *policies);
 void classes_sweep(struct mk_policies *policies);

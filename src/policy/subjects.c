@@ -77,6 +77,19 @@ static bool is_of(const struct subject *subject, const struct mk_pod_object *pod
 	return pod && (!subject->uid || (uid && strcmp(subject->uid, uid) == 0));
 }
 
+/* The addresses of the sandboxes of @subject. */
+static void sandbox_addresses_changed(struct mk_policies *policies, const struct subject *subject)
+{
+	for (size_t i = 0; i < policies->sandbox_count; i++)
+		if (policies->sandboxes[i].subject == subject)
+			for (int f = 0; f < MK_FAMILIES; f++)
+				if (policies->sandboxes[i].ips[f].family != AF_UNSPEC)
+					address_changed(
+						policies,
+						address_get(policies,
+							    &policies->sandboxes[i].ips[f]));
+}
+
 /* Is @pod, the object with the name of @subject, the one that @subject stands for? Rule 43: labels
  * of an object that is gone stay known. */
 static void look_at_subject(struct mk_policies *policies, struct subject *subject,
@@ -192,18 +205,6 @@ int mk_policies_set_sandboxes(struct mk_policies *policies,
 	for (size_t i = 0; i < count; i++)
 		add_sandbox(policies, &policies->sandboxes[i], &sandboxes[i]);
 	return 0;
-}
-
-void sandbox_addresses_changed(struct mk_policies *policies, const struct subject *subject)
-{
-	for (size_t i = 0; i < policies->sandbox_count; i++)
-		if (policies->sandboxes[i].subject == subject)
-			for (int f = 0; f < MK_FAMILIES; f++)
-				if (policies->sandboxes[i].ips[f].family != AF_UNSPEC)
-					address_changed(
-						policies,
-						address_get(policies,
-							    &policies->sandboxes[i].ips[f]));
 }
 
 /* ---- what applies ---------------------------------------------------------------------------- */

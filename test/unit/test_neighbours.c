@@ -88,10 +88,11 @@ static void check_limits(int family, unsigned long soft, unsigned long hard)
 static const struct {
 	size_t nodes;
 	unsigned long soft, hard;
-} rooms[] = {
-	{ 0, 512, 1024 },     { 256, 512, 1024 },    { 257, 1024, 2048 },
-	{ 1024, 2048, 4096 }, { 5000, 16384, 32768 }
-};
+} rooms[] = { { 0, 512, 1024 },
+	      { 256, 512, 1024 },
+	      { 257, 1024, 2048 },
+	      { 1024, 2048, 4096 },
+	      { 5000, 16384, 32768 } };
 
 START_TEST(test_room)
 {
@@ -141,9 +142,8 @@ END_TEST
 START_TEST(test_names_what_fails)
 {
 	make_files(4);
-	ck_assert_int_eq(mount("none", "/proc/sys/net/ipv4/neigh", NULL, MS_REMOUNT | MS_RDONLY,
-			       NULL),
-			 0);
+	ck_assert_int_eq(
+		mount("none", "/proc/sys/net/ipv4/neigh", NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
 	ck_assert_int_lt(mk_sysctl_neighbours(state_dir, AF_INET, 1000, &err), 0);
 	ck_assert_msg(strstr(mk_error_text(&err), "1000 nodes") &&
 			      strstr(mk_error_text(&err), "gc_thresh3' to '4096'"),

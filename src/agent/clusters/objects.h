@@ -29,9 +29,6 @@ uint32_t clusters_number(const struct clusters_result *result, size_t peer);
 /* The largest packet to the peer; 0: it has no rows. */
 uint16_t clusters_mtu(const struct clusters_result *result, size_t peer);
 size_t clusters_nodes_used(const struct clusters_result *result, size_t peer);
-/* Get the reason of one family; NULL: none, or the other family has the same, or it is that the
- * peer has no range of this family, but of the other one. */
-const char *clusters_reason(const struct clusters_result *result, size_t family, size_t peer);
 
 /* Write MK_CLUSTER_NAMES_FILE for the command line. */
 mk_must_check int clusters_write(const struct clusters_result *result,

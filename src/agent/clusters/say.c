@@ -74,7 +74,9 @@ static bool has_range(const struct clusters_result *result, size_t family, size_
 	       result->objects->peers[family][peer].home.ip.family != AF_UNSPEC;
 }
 
-const char *clusters_reason(const struct clusters_result *result, size_t family, size_t peer)
+/* Get the reason of one family; NULL: none, or the other family has the same, or it is that the
+ * peer has no range of this family, but of the other one. */
+static const char *clusters_reason(const struct clusters_result *result, size_t family, size_t peer)
 {
 	const struct mk_clusters_state *state = state_of(result, family, peer);
 	const struct mk_clusters_state *other = state_of(result, !family, peer);

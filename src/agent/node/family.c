@@ -67,8 +67,9 @@ static bool is_of_one_link(const struct mk_ip *ip)
 	return ntohl(ip->v4.s_addr) >> 24 == 127;
 }
 
-int local_addresses(struct mk_nl *nl, sa_family_t family, struct mk_ip **ips, size_t *count,
-		    struct mk_error *err)
+/* List all of @family except loopback's and those of a single link; the caller frees *@ips. */
+static int local_addresses(struct mk_nl *nl, sa_family_t family, struct mk_ip **ips, size_t *count,
+			   struct mk_error *err)
 {
 	cleanup_free struct host_address *all = NULL;
 	size_t all_count, used = 0;
@@ -93,7 +94,7 @@ int take_local(struct mk_own_family *own, struct mk_error *err)
 {
 	const struct mk_family *family = own->family;
 	struct mk_ip *ips = NULL;
-	size_t count;
+	size_t count = 0;
 	int ret = local_addresses(family->core->nl, family->family, &ips, &count, err);
 
 	if (ret < 0)

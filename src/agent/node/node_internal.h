@@ -31,9 +31,6 @@ struct host_address {
 };
 mk_must_check int read_addresses(struct mk_nl *nl, struct host_address **addresses, size_t *count,
 				 struct mk_error *err);
-/* List all of @family except loopback's and those of a single link; the caller frees *@ips. */
-mk_must_check int local_addresses(struct mk_nl *nl, sa_family_t family, struct mk_ip **ips,
-				  size_t *count, struct mk_error *err);
 
 /* ways.c: a device of the host with an address or a route. */
 struct way {

@@ -23,8 +23,6 @@ mk_must_check int secret_from_file(struct mk_secret *secret, const char *path,
 mk_must_check int secret_from_data(struct mk_secret *secret, const void *data, size_t size,
 				   struct mk_error *err);
 
-void secret_release(struct mk_secret *secret);
-
 /* Credentials from kubeconfig files. */
 
 /* Load one file, or several with ':' between them; the first file that has a name wins. A list may

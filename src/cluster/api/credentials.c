@@ -31,7 +31,7 @@ static void wipe_text(char *text)
 	free(text);
 }
 
-void secret_release(struct mk_secret *secret)
+static void secret_release(struct mk_secret *secret)
 {
 	wipe(secret->data, secret->size);
 	free(secret->data);

@@ -75,7 +75,7 @@ struct set *sync_set_new(struct mk_service_sync *sync, uint32_t id, uint32_t gen
 	return set;
 }
 
-void sync_frontend_forget(struct mk_service_sync *sync, struct frontend *frontend)
+static void sync_frontend_forget(struct mk_service_sync *sync, struct frontend *frontend)
 {
 	if (frontend->owner)
 		DL_DELETE(frontend->owner->frontends, frontend);

@@ -163,7 +163,6 @@ void sync_recovered_forget(struct mk_service_sync *sync);
 /* Take @id if an earlier agent assigned it and no Service has taken it yet. Returns true if
  * taken. */
 bool sync_take_id(struct mk_service_sync *sync, uint32_t id);
-void sync_frontend_forget(struct mk_service_sync *sync, struct frontend *frontend);
 void sync_set_own(struct set *set, struct service *owner);
 void sync_set_forget(struct mk_service_sync *sync, struct set *set);
 void sync_service_forget(struct mk_service_sync *sync, struct service *service);

@@ -7,9 +7,6 @@
 
 #define MK_PORT_BRIDGE "chain" /* of mode Bridged, in the pod */
 
-/* Compute the name of the host's end of a port. */
-void cni_port_name(const char *prefix, const char *container_id, const char *ifname,
-		   enum mk_port_side side, char name[IFNAMSIZ]);
 /* Remove the ports of an endpoint. Returns 0 also if there are none. */
 mk_must_check int cni_ports_remove(const struct mk_cni_node *node, const char *container_id,
 				   const char *ifname, struct mk_error *err);

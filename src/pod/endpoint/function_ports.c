@@ -12,10 +12,10 @@ static const char invalid[] = "invalid ports of a function pod";
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* As a pod's name, but with a digit that hashes do not contain (endpoint.c) in place of the first
- * character: a port counts as no pod's device. */
-void cni_port_name(const char *prefix, const char *container_id, const char *ifname,
-		   enum mk_port_side side, char name[IFNAMSIZ])
+/* Compute the name of the host's end of a port. It is as a pod's name, but with a digit that hashes
+ * do not contain (endpoint.c) in place of the first character: a port counts as no pod's device. */
+static void cni_port_name(const char *prefix, const char *container_id, const char *ifname,
+			  enum mk_port_side side, char name[IFNAMSIZ])
 {
 	mk_cni_host_name(prefix, container_id, ifname, name);
 	name[strlen(prefix)] = side == MK_PORT_INSIDE ? '0' : '1';
