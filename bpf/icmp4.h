@@ -63,4 +63,9 @@ static __always_inline void icmp_set_mtu(struct icmphdr *icmp, __u16 mtu_bytes)
 	icmp->un.frag.mtu = bpf_htons(mtu_bytes);
 }
 
+static __always_inline __u32 icmp_mtu(const struct icmphdr *icmp)
+{
+	return bpf_ntohs(icmp->un.frag.mtu);
+}
+
 #endif

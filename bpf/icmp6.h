@@ -66,4 +66,9 @@ static __always_inline void icmp_set_mtu(struct icmphdr *icmp, __u16 mtu_bytes)
 	icmp->un.gateway = bpf_htonl(mtu_bytes);
 }
 
+static __always_inline __u32 icmp_mtu(const struct icmphdr *icmp)
+{
+	return bpf_ntohl(icmp->un.gateway);
+}
+
 #endif

@@ -84,20 +84,40 @@ static __always_inline void drop_priority_tag(struct __sk_buff *skb)
 		bpf_skb_vlan_pop(skb);
 }
 
+/* Is the error @pkt about a packet to a node, and does it make this host's carriers to that node
+ * smaller? Linux keeps one MTU per destination, for ten minutes. IPv6's larger carriers would be
+ * lost. IPv4's would be fragments, so routers are believed there. A node's own address shows that a
+ * pod there has sent the error. */
+static __always_inline int is_about_node(const struct packet *pkt, const struct mk_addr *node,
+					 __u32 mtu_bytes)
+{
+	const struct mk_link_set *links = links_now();
+
+	if (!links || mk_node.is_carried_by_other ||
+	    mtu_bytes >= links->overlay_mtu_bytes + MK_CARRIER_BYTES)
+		return 0;
+	if (MK_CARRIERS_FRAGMENT && !mk_addr_eq(&pkt->tuple.saddr, node))
+		return 0;
+	return !!bpf_map_lookup_elem(&peers, node);
+}
+
 /* Does the ICMP error @pkt say that carriers of this host are too big, or hide what it is about?
- * Over IPv6 Linux would believe it for ten minutes and lose the overlay's larger packets. Their MTU
- * is that of the uplink. */
+ * Over IPv6 Linux would believe it and lose the overlay's larger packets. Their MTU is that of the
+ * uplink. */
 static __always_inline int shrinks_carriers(struct __sk_buff *skb, const struct packet *pkt)
 {
 	struct scratch *room = scratch_of_this_cpu();
 	const struct icmphdr *icmp = packet_at(skb, pkt->l4_off, sizeof(*icmp));
+	__u32 mtu_bytes;
 
 	if (!room || !icmp || icmp->type != MK_ICMP_TOO_BIG || icmp->code != MK_ICMP_TOO_BIG_CODE)
 		return 0;
+	mtu_bytes = icmp_mtu(icmp);
 	if (packet_inner(skb, pkt, &room->inner))
 		return 1;
-	return room->inner.tuple.proto == IPPROTO_UDP &&
-	       room->inner.tuple.dport == mk_node.vxlan_port;
+	if (room->inner.tuple.proto == IPPROTO_UDP && room->inner.tuple.dport == mk_node.vxlan_port)
+		return 1;
+	return is_about_node(pkt, &room->inner.tuple.daddr, mtu_bytes);
 }
 
 /* Check a packet from outside. Returns 0, or a drop reason. */

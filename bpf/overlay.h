@@ -15,6 +15,9 @@ static __always_inline int is_overlay_carrier(const struct packet *pkt)
 	return pkt->l4 == MK_L4_UDP && pkt->tuple.dport == mk_node.vxlan_port;
 }
 
+/* A carrier of this family is longer than the packet that it carries: IP, UDP, VXLAN, Ethernet. */
+#define MK_CARRIER_BYTES (sizeof(ip_header) + sizeof(struct udphdr) + 8 + ETH_HLEN)
+
 /* VXLAN's header (RFC 7348), and the headers of the inner frame up to its source address. */
 struct carried {
 	__u32 flags;

@@ -226,6 +226,20 @@ forged_error()
 	echo >&"$held"
 	wait_for 5 held_answers 2
 }
+# A pod pings another node, masqueraded, and calls the answer too big. Linux keeps one MTU for all
+# packets to a host, so that node's overlay packets to this one would be smaller, too.
+too_big_for_pod()
+{
+	local count source dest answer error
+	source=$(octets "$NODE2") dest=$(octets "${ADDR[mallory]}")
+	answer=$(by_family "450000200001000040010000$source${dest}00000000" "6000000000083a40$source${dest}81000000")12340001
+	error=$(by_family 030400000240 020000000500)
+	count=$(drop_count node2 FORGED_ERROR)
+	forge "$NODE2" 0 --kind icmp --message "$(by_family 0800 8000)12340001$(printf '0%.0s' {1..16})"
+	forge "$NODE2" 0 --kind icmp --message "$error$answer"
+	wait_for 5 counted node2 FORGED_ERROR $((count + 1))
+	expect_eq "MTU of node2's way to node1" "" "$(on node2 ip route get "$NODE1" | grep -o 'mtu [0-9]*' || true)"
+}
 held_answers() { expect_eq "answers on the held socket" "$1" "$(grep -c '^far ' "$TMP/held.out")"; }
 
 # ---- IPv6 alone: extension headers, neighbour discovery
@@ -354,6 +368,7 @@ check "IP source routes" nothing_comes source_route
 check "overlapping fragments" nothing_comes overlapping_fragments
 check "a first fragment with another pod's address" nothing_comes spoofed_fragments
 check "forged ICMP errors" forged_error
+check "an error about an answer of another node makes no overlay packet smaller" too_big_for_pod
 if [[ $FAMILY == 6 ]]; then
 	check "extension headers that hosts read pass" walked_headers
 	check "too many, too long, wrong or hiding extension headers" nothing_comes bad_headers

@@ -95,7 +95,7 @@ static const char *const remedies[MK_DROP_COUNT] = {
 	[MK_DROP_SYN_FLOOD] =
 		"a flood from outside, or more new clients than synRate: real ones connect at their second SYN; find the sender in front of the uplink, or raise synRate",
 	[MK_DROP_FORGED_ERROR] =
-		"ICMP errors are forged: check what the pod runs, or who can reach the uplink",
+		"ICMP errors are forged: check what the pod runs, or who can reach the uplink; if a network between nodes of IPv6 has a smaller MTU than their uplinks, set mtu to that MTU less 70",
 };
 
 const char *mk_drop_remedy(unsigned int reason)
