@@ -26,7 +26,8 @@ static __always_inline void fragment_key(struct mk_fragment_key *key, const stru
 	key->saddr = tuple->saddr;
 	key->daddr = tuple->daddr;
 	key->id = id;
-	key->proto = tuple->proto;
+	if (MK_FRAGMENT_HAS_PROTO)
+		key->proto = tuple->proto;
 	key->hook = hook;
 }
 
@@ -100,6 +101,7 @@ static __always_inline int fragment_begin(const struct mk_fragment_key *key,
 	state->l4_bytes = part->is_last ? part->end : 0;
 	state->has_first = pkt->fragment == MK_FIRST_FRAGMENT;
 	state->l4 = pkt->l4 == MK_L4_ICMP_ERROR ? MK_L4_OTHER : pkt->l4;
+	state->proto = pkt->tuple.proto;
 	state->passed_bytes = fragment_is_known(state) ? part->end : 0;
 	return bpf_map_update_elem(&fragments, key, state, BPF_NOEXIST) ? -1 : 0;
 }
@@ -114,6 +116,8 @@ static __always_inline int fragment_pass(struct mk_fragment *state,
 		pkt->tuple.sport = state->sport;
 		pkt->tuple.dport = state->dport;
 		pkt->l4 = state->l4;
+		if (!MK_FRAGMENT_HAS_PROTO)
+			pkt->tuple.proto = state->proto;
 	}
 	pkt->fragmented_bytes = state->l4_bytes <= 0xffff ? state->l4_bytes : 0;
 	__sync_fetch_and_add(&state->passed_bytes, part->end - part->begin);
@@ -133,6 +137,7 @@ static __always_inline int fragment_add(struct mk_fragment *state,
 		state->sport = pkt->tuple.sport;
 		state->dport = pkt->tuple.dport;
 		state->l4 = pkt->l4 == MK_L4_ICMP_ERROR ? MK_L4_OTHER : pkt->l4;
+		state->proto = pkt->tuple.proto;
 		state->has_first = 1;
 	}
 	if (part->is_last && !state->l4_bytes)
@@ -172,7 +177,8 @@ static __always_inline int fragment_gather(struct __sk_buff *skb, struct packet 
 	struct fragment_part part;
 	int ret;
 
-	if (pkt->fragment == MK_WHOLE || !has_ports(pkt->tuple.proto) || fragment_read(skb, &part))
+	if (pkt->fragment == MK_WHOLE || fragment_read(skb, &part) ||
+	    !(has_ports(pkt->tuple.proto) || part.is_behind_headers))
 		return MK_GO_ON;
 	fragment_key(&key, &pkt->tuple, part.id, fragment_hook(skb, hook));
 	ret = fragment_note(pkt, &key, &part);

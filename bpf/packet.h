@@ -375,6 +375,7 @@ struct fragment_part {
 	mk_fragment_id id;
 	__u32 begin, end;
 	int is_last;
+	int is_behind_headers; /* extension headers may follow the fragment header */
 };
 
 /* The outer headers of a packet of the other family. */

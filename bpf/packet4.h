@@ -126,6 +126,8 @@ static __always_inline int packet_inner(struct __sk_buff *skb, const struct pack
 	return inner_read_ports(skb, inner);
 }
 
+#define MK_FRAGMENT_HAS_PROTO 1 /* all fragments of a packet have its protocol */
+
 /* Fill @part from a fragment's header. Returns 0, or -1. */
 static __always_inline int fragment_read(struct __sk_buff *skb, struct fragment_part *part)
 {
@@ -139,6 +141,7 @@ static __always_inline int fragment_read(struct __sk_buff *skb, struct fragment_
 	part->begin = (frag & MK_IP_OFFSET_MASK) * 8;
 	part->end = part->begin + bpf_ntohs(ip->tot_len) - ip->ihl * 4;
 	part->is_last = !(frag & MK_IP_MF);
+	part->is_behind_headers = 0;
 	return 0;
 }
 

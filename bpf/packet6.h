@@ -141,6 +141,10 @@ static __always_inline int packet_inner(struct __sk_buff *skb, const struct pack
 	return inner_read_ports(skb, inner);
 }
 
+/* A later fragment may name another next header than the first one (RFC 8200, 4.5), such as the
+ * options that follow the fragment header. */
+#define MK_FRAGMENT_HAS_PROTO 0
+
 /* Fill @part from a fragment's headers. Returns 0, or -1. */
 static __always_inline int fragment_read(struct __sk_buff *skb, struct fragment_part *part)
 {
@@ -164,6 +168,8 @@ static __always_inline int fragment_read(struct __sk_buff *skb, struct fragment_
 	part->begin = bpf_ntohs(headers.fragment) & MK_FRAGMENT_OFFSET_MASK;
 	part->end = part->begin + end - headers.fragment_off - sizeof(*fragment);
 	part->is_last = !(headers.fragment & bpf_htons(MK_FRAGMENT_MORE));
+	part->is_behind_headers = is_extension(headers.proto) |
+				  (headers.l4_off - headers.fragment_off != sizeof(*fragment));
 	return 0;
 }
 

@@ -598,7 +598,7 @@ struct mk_fragment {
 	__u8 has_first;
 	__u8 l4; /* enum mk_l4 of bpf/packet.h; from the first fragment */
 	__u8 not_held; /* map held had no slot for one of them: no more of them wait */
-	__u8 pad;
+	__u8 proto; /* IPv6: of layer 4, from the first fragment */
 };
 _Static_assert(sizeof(struct mk_fragment_key) == MK_BY_FAMILY(12, 40), "map key ABI");
 _Static_assert(sizeof(struct mk_fragment) == 32, "map value ABI");

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "bpf/pieces.h"
 #include "bpf/run.h"
 
 #define POD_TO_POD     "udp 10.244.1.2:40000 > 10.244.1.3:53"
@@ -336,6 +337,39 @@ START_TEST(test_overlap)
 }
 END_TEST
 
+/* Options may be behind the fragment header. Later fragments then name them as their next header, or
+ * anything else: only that of the first fragment counts (RFC 8200, 4.5). */
+static const struct {
+	const char *name;
+	uint8_t next;
+	bool in_order;
+} behind_fragment[] = {
+	{ "options behind the fragment header", IPPROTO_DSTOPTS, true },
+	{ ".. the last one comes first", IPPROTO_DSTOPTS, false },
+	{ "a later fragment names another protocol", IPPROTO_TCP, true },
+};
+
+START_TEST(test_options_behind_fragment)
+{
+	struct frame first = frame_make(POD_TO_SERVICE,
+					&(struct frame_options){ .payload_bytes = 80 }),
+		     last = first, out;
+
+	serve();
+	insert_headers(&first, "Fd");
+	insert_headers(&last, "G");
+	last.byte[ETH_HLEN + 40] = behind_fragment[_i].next;
+	if (!behind_fragment[_i].in_order) {
+		ck_assert_int_eq(fixture_send(MK_HOOK_POD, &last, &out), WAITS);
+		ck_assert_uint_eq(pieces_held(), 1);
+		return;
+	}
+	fixture_expect("first", MK_HOOK_POD, &first, TO_OVERLAY, IS_SERVED);
+	fixture_expect(behind_fragment[_i].name, MK_HOOK_POD, &last, TO_OVERLAY, NULL);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
 /* Packets differ in any of the 32 bits of their identification. */
 START_TEST(test_identification)
 {
@@ -517,6 +551,7 @@ BPF_SUITE("extension headers")
 	tcase_add_loop_test(tcase, test_hidden_from_uplink, 0, 4);
 	tcase_add_loop_test(tcase, test_big_tcp, 0, 2);
 	tcase_add_test(tcase, test_overlap);
+	tcase_add_loop_test(tcase, test_options_behind_fragment, 0, ROWS(behind_fragment));
 	tcase_add_test(tcase, test_identification);
 	tcase_add_test(tcase, test_class_and_label);
 	tcase_add_test(tcase, test_error_quotes_headers);
