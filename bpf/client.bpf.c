@@ -26,6 +26,8 @@ static __always_inline int send_opened(struct __sk_buff *skb, struct chain_ctx *
 
 	if (is_delegated(request->forward_flags, &request->to.daddr))
 		return delegate_to(skb, ctx, pkt, request->set_id);
+	if (pkt->l4 == MK_L4_TCP && !is_first_of_tcp(pkt)) /* that node may have lost it, too */
+		session_moves(&sessions_young, &pkt->tuple, request->set_id);
 	account_connection(skb, pkt, request->service_id);
 	ret = rewrite(skb, pkt, &request->to, &ctx->flags);
 	return ret == MK_GO_ON ? route_next(skb, ctx, pkt) : drop(skb, ctx->hook, ret, &pkt->tuple);

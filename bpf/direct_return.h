@@ -136,6 +136,13 @@ static __always_inline int is_answer_of_session(const struct packet *pkt)
 	       session_reverse_taken(SERVICE_SESSIONS, &pkt->tuple);
 }
 
+/* Does the answer @pkt show that its connection is established at the pod's node (answer.h)? An RST
+ * does not: a pod resets what it does not know. A FIN may come before the handshake is complete. */
+static __always_inline int is_answer_of_open(const struct packet *pkt)
+{
+	return !(pkt->tcp_flags & (MK_TCP_SYN | MK_TCP_FIN | MK_TCP_RST));
+}
+
 /* Note such an answer in its session, as if it were the pod's. The pod's node counts it. This node
  * does not see what the pod acknowledges later, so any RST of the client is valid here. */
 static __always_inline void note_answer(struct __sk_buff *skb, struct packet *pkt)
@@ -152,8 +159,10 @@ static __always_inline void note_answer(struct __sk_buff *skb, struct packet *pk
 	session = session ?: bpf_map_lookup_elem(tables.young, &key);
 	if (!session || !is_delegated(session->flags, &session->to.daddr))
 		return;
-	if (session_is_half_open(session) && !(pkt->tcp_flags & MK_TCP_SYN))
-		session->replied = 0; /* its number counts: it may be all that this node sees */
+	if (session_is_half_open(session) && is_answer_of_open(pkt)) {
+		session->replied = 1;
+		session->ack = 0; /* any number completes the session */
+	}
 	tuple_reverse(&pkt->tuple, &session->to);
 	pkt->tuple.path = 0;
 	session_find(skb, tables, pkt, &hit);

@@ -2,6 +2,7 @@
 /* Connections that a router moves to another node, with answers that go straight to the client
  * (bpf/direct_return.h): the new node's session becomes established. */
 #include <linux/bpf.h>
+#include <string.h>
 #include <time.h>
 
 #include "bpf/delegated.h"
@@ -9,6 +10,21 @@
 #include "rows.h"
 
 static const struct frame_options ack = { .tcp_flags = ACK };
+
+/* Entries of established sessions. Half-open ones may be in the same table. */
+static unsigned established(void)
+{
+	struct mk_session session;
+	int fd = fixture_map("sessions");
+	struct mk_tuple key;
+	unsigned count = 0;
+
+	for (void *last = NULL; row_next_key(fd, last, &key) == 0; last = &key) {
+		ck_assert_int_eq(row_lookup(fd, &key, &session), 0);
+		count += session.to.proto != IPPROTO_TCP || session.stage == MK_SESSION_OPEN;
+	}
+	return count;
+}
 
 /* ---- the node that takes the requests now ---------------------------------------------------- */
 
@@ -20,10 +36,10 @@ START_TEST(test_established_here)
 	answer.tcp_flags = answer.tcp_flags ? ACK : 0;
 	request.sctp_chunk = answer.sctp_chunk = answer.sctp_chunk ? SCTP_DATA : 0;
 	to_node2("moved here", MK_HOOK_UPLINK, taken[_i].request, &request, taken[_i].request);
-	ck_assert_uint_eq(fixture_count("sessions"), 0);
+	ck_assert_uint_eq(established(), 0);
 	from_node2("an answer", taken[_i].answer, &answer, TO_UPLINK, taken[_i].answer);
 	to_node2("the next", MK_HOOK_UPLINK, taken[_i].request, &request, taken[_i].request);
-	ck_assert_uint_eq(fixture_count("sessions"), 2);
+	ck_assert_uint_eq(established(), 2);
 	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 END_TEST
@@ -38,38 +54,36 @@ START_TEST(test_forged)
 		to_node2("forged", MK_HOOK_UPLINK, taken[0].request, &forged, taken[0].request);
 	from_node2("RST", taken[0].answer, &rst, TO_UPLINK, taken[0].answer);
 	to_node2("forged", MK_HOOK_UPLINK, taken[0].request, &forged, taken[0].request);
-	ck_assert_uint_eq(fixture_count("sessions"), 0);
+	ck_assert_uint_eq(established(), 0);
 }
 END_TEST
 
-/* The client acknowledges far beyond the answer that this node has seen: the next answer counts. */
+/* .. and an acknowledgement of another number establishes none, also after the pod's RST or FIN. */
+static const uint8_t ends[] = { RST, RST | ACK, FIN | ACK };
+
+START_TEST(test_forged_acknowledgement)
+{
+	const struct frame_options forged = { .tcp_flags = ACK, .ack = 1001 + (1 << 20) };
+	const struct frame_options end = { .tcp_flags = ends[_i] };
+
+	to_node2("SYN", MK_HOOK_UPLINK, taken[0].request, NULL, taken[0].request);
+	from_node2("SYN-ACK", taken[0].answer, &taken[0].answers, TO_UPLINK, taken[0].answer);
+	to_node2("forged", MK_HOOK_UPLINK, taken[0].request, &forged, taken[0].request);
+	from_node2("the end", taken[0].answer, &end, TO_UPLINK, taken[0].answer);
+	to_node2("forged again", MK_HOOK_UPLINK, taken[0].request, &forged, taken[0].request);
+	ck_assert_uint_eq(established(), 0);
+}
+END_TEST
+
+/* The client has acknowledged much more than the answer that this node has seen. */
 START_TEST(test_acknowledges_more)
 {
 	const struct frame_options far = { .tcp_flags = ACK, .ack = 1001 + (1 << 20) };
-	const struct frame_options later = { .tcp_flags = ACK, .seq = 1001 + (1 << 20) };
 
 	to_node2("moved here", MK_HOOK_UPLINK, taken[0].request, &ack, taken[0].request);
 	from_node2("an answer", taken[0].answer, &ack, TO_UPLINK, taken[0].answer);
 	to_node2("1 MiB more", MK_HOOK_UPLINK, taken[0].request, &far, taken[0].request);
-	ck_assert_uint_eq(fixture_count("sessions"), 0);
-	from_node2("a later answer", taken[0].answer, &later, TO_UPLINK, taken[0].answer);
-	to_node2("its acknowledgement", MK_HOOK_UPLINK, taken[0].request, &far, taken[0].request);
-	ck_assert_uint_eq(fixture_count("sessions"), 2);
-}
-END_TEST
-
-/* The answer is a GSO packet, and the client acknowledges nothing before its end. */
-START_TEST(test_acknowledges_all)
-{
-	const struct frame_options whole = { .tcp_flags = ACK, .packet_bytes = 3000 };
-	const struct frame_options end = { .tcp_flags = ACK, .ack = 1001 + 65535 + 2000 };
-
-	to_node2("moved here", MK_HOOK_UPLINK, taken[0].request, &ack, taken[0].request);
-	fixture_gso(2, 1400);
-	from_node2("two segments", taken[0].answer, &whole, TO_UPLINK, taken[0].answer);
-	fixture_gso(0, 0);
-	to_node2("its end and more", MK_HOOK_UPLINK, taken[0].request, &end, taken[0].request);
-	ck_assert_uint_eq(fixture_count("sessions"), 2);
+	ck_assert_uint_eq(established(), 2);
 }
 END_TEST
 
@@ -124,17 +138,22 @@ static const struct served external[] = {
 
 static const struct frame_options data = { .tcp_flags = ACK, .sctp_chunk = SCTP_DATA };
 
-static void by_node3(const char *name, const struct served *of)
+static void by_node3(const char *name, const struct served *of, const struct frame_options *with)
 {
-	from_node(between.mac3, name, of->request, &of->next, TO_POD, of->seen);
+	from_node(between.mac3, name, of->request, with, TO_POD, of->seen);
 }
+
+static const uint8_t link_mac[] = { 0x02, 0x00, 0x00, 0x00, 0x00 }; /* LINK2 and LINK3 begin so */
 
 /* An answer goes by @mac's node; NULL: straight. */
 static void answer(const char *name, const struct served *of, const struct frame_options *with,
 		   const char *mac)
 {
-	hop(name, MK_HOOK_POD, of->answer, with, mac ? between.where : TO_UPLINK, of->answered,
-	    mac);
+	struct frame out = hop(name, MK_HOOK_POD, of->answer, with, mac ? between.where : TO_UPLINK,
+			       of->answered, mac);
+
+	if (!mac)
+		ck_assert_msg(memcmp(out.byte, link_mac, sizeof(link_mac)), "%s: to a node", name);
 }
 
 static const char *node3(void)
@@ -178,14 +197,14 @@ static unsigned now_s(void)
 	return (unsigned)now.tv_sec;
 }
 
-/* The first answer of a second goes by node3. */
-static void expect_turn(const struct served *of)
+/* The first answer of a second goes by the node with @mac. */
+static void expect_turn_by(const struct served *of, const char *mac)
 {
 	unsigned before = now_s(), last;
 	struct mk_tuple key;
 
 	set_last(before - 2);
-	answer("by node3", of, &data, node3());
+	answer("by the node", of, &data, mac);
 	last = answers_entry(&key).spoke;
 	ck_assert_msg(last == (before & MK_SPOKE_SECONDS) || last == (now_s() & MK_SPOKE_SECONDS),
 		      "noted second %u, began in %u", last, before & MK_SPOKE_SECONDS);
@@ -209,11 +228,11 @@ static void expect_straight(const struct served *of)
 
 static void expect_turns(const struct served *of)
 {
-	expect_turn(of);
+	expect_turn_by(of, node3());
 	expect_straight(of);
-	by_node3("more", of);
+	by_node3("more", of, &of->next);
 	expect_straight(of);
-	expect_turn(of);
+	expect_turn_by(of, node3());
 	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 
@@ -222,7 +241,7 @@ START_TEST(test_moves)
 	const struct served *of = &external[_i];
 
 	serve(of);
-	by_node3("by node3", of);
+	by_node3("by node3", of, &of->next);
 	expect_turns(of);
 }
 END_TEST
@@ -240,7 +259,7 @@ START_TEST(test_leaves_this_node)
 	const struct served *of = &external[_i];
 
 	begin_here(of);
-	by_node3("by node3", of);
+	by_node3("by node3", of, &of->next);
 	expect_turns(of);
 }
 END_TEST
@@ -252,7 +271,7 @@ START_TEST(test_end_follows)
 	const struct served *of = &external[2 * _i]; /* TCP and SCTP */
 
 	begin_here(of);
-	by_node3("by node3", of);
+	by_node3("by node3", of, &of->next);
 	answer("its end", of, &end, node3());
 	hop("back here", MK_HOOK_UPLINK, of->request, &of->next, TO_POD, of->seen, NULL);
 	answer("its end", of, &end, NULL);
@@ -267,10 +286,61 @@ START_TEST(test_long_answer)
 	const struct served *of = &external[0];
 
 	serve(of);
-	by_node3("by node3", of);
+	by_node3("by node3", of, &of->next);
 	set_last(now_s() - 2);
 	answer("a long one", of, &is_long, NULL);
 	answer("a short one", of, &data, node3());
+}
+END_TEST
+
+/* A pod answers forged segments of a connection whose handshake is not complete. Such an answer goes
+ * straight: the node of the requests takes one without SYN for a sign of an established connection.
+ * The session is in the established table while the quota lasts. */
+START_TEST(test_half_open_pod)
+{
+	const struct served *of = &external[0];
+	const char *mac = _i & 2 ? node3() : between.to_node2;
+
+	fixture_quota(_i & 1 ? 4 : 0);
+	from_node2("SYN", of->request, NULL, TO_POD, of->seen);
+	answer("SYN-ACK", of, &of->first, between.to_node2);
+	if (_i & 2)
+		by_node3("SYN by node3", of, NULL);
+	answer("its ACK", of, &data, NULL);
+	answer("SYN-ACK again", of, &of->first, mac);
+	ck_assert_uint_eq(established(), 0);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* Both nodes have lost a connection's session: the request's node gets an answer, as if it had moved. */
+START_TEST(test_begins_midway)
+{
+	const struct served *of = &external[0];
+
+	from_node2("data", of->request, &of->next, TO_POD, of->seen);
+	answer("an answer", of, &data, NULL);
+	from_node2("its acknowledgement", of->request, &of->next, TO_POD, of->seen);
+	ck_assert_uint_eq(established(), 2);
+	expect_turn_by(of, between.to_node2);
+	expect_straight(of);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
+}
+END_TEST
+
+/* .. its answer is a GSO packet, and the client acknowledges nothing before its end. */
+START_TEST(test_acknowledges_all)
+{
+	const struct frame_options whole = { .tcp_flags = ACK, .packet_bytes = 3000 };
+	const struct frame_options end = { .tcp_flags = ACK, .ack = 1001 + 65535 + 2000 };
+	const struct served *of = &external[0];
+
+	from_node2("data", of->request, &of->next, TO_POD, of->seen);
+	fixture_gso(2, 1400);
+	answer("two segments", of, &whole, NULL);
+	fixture_gso(0, 0);
+	from_node2("its end and more", of->request, &end, TO_POD, of->seen);
+	ck_assert_uint_eq(established(), 2);
 }
 END_TEST
 
@@ -278,12 +348,15 @@ static void add_all(TCase *tcase)
 {
 	tcase_add_loop_test(tcase, test_established_here, 0, ROWS(taken));
 	tcase_add_test(tcase, test_forged);
+	tcase_add_loop_test(tcase, test_forged_acknowledgement, 0, ROWS(ends));
 	tcase_add_test(tcase, test_acknowledges_more);
-	tcase_add_test(tcase, test_acknowledges_all);
 	tcase_add_loop_test(tcase, test_moves, 0, ROWS(external));
 	tcase_add_loop_test(tcase, test_leaves_this_node, 0, ROWS(external));
 	tcase_add_loop_test(tcase, test_end_follows, 0, 2);
 	tcase_add_test(tcase, test_long_answer);
+	tcase_add_loop_test(tcase, test_half_open_pod, 0, 4);
+	tcase_add_test(tcase, test_begins_midway);
+	tcase_add_test(tcase, test_acknowledges_all);
 }
 
 BPF_SUITE("moved")
