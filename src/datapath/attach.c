@@ -183,8 +183,8 @@ int mk_datapath_change_links(struct mk_datapath *datapath, const struct mk_datap
 		}; /* so that the next try does everything again */
 		return ret;
 	}
-	mk_log_info("devices and addresses changed, no program was loaded uplinks=%zu",
-		    links->uplink_count);
+	mk_log_info("devices and addresses changed, no program was loaded family=%s uplinks=%zu",
+		    mk_family_name(datapath_family(datapath)), links->uplink_count);
 	return 1;
 }
 

@@ -220,6 +220,7 @@ struct vxlan {
 	const char *name, *setting; /* `setting` names the device */
 	uint32_t id;
 	bool dont_fragment;
+	int made_on; /* ifindex of the uplink for which this agent has made it; 0: it has not */
 };
 
 /* Returns what differs and cannot be changed on an existing device; NULL: nothing. */
@@ -243,7 +244,16 @@ static const char *vxlan_difference(const struct mk_link *link, const struct vxl
 	return NULL;
 }
 
-/* Returns 1: it exists and is right (or can be changed); 0: it does not exist (any more). */
+/* Is the device as this agent has left it, for the same uplink? Otherwise a difference is no fault:
+ * the kernel removes the device with its uplink, and settings may have changed at a restart. */
+static bool is_kept(const struct vxlan *vxlan, const struct mk_device_wanted *wanted)
+{
+	return vxlan->made_on == wanted->uplink_ifindex;
+}
+
+/* Returns 1: it exists and is right (or can be changed); 0: it does not exist; REPLACED: this agent
+ * has deleted it, because it differed. */
+#define REPLACED 2
 static int adopt_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
 		       const struct mk_device_wanted *wanted, struct mk_link *link,
 		       struct mk_error *err)
@@ -263,10 +273,10 @@ static int adopt_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
 			err, EEXIST,
 			"interface '%s' exists and is no VXLAN device (kind '%s'): choose another %s",
 			vxlan->name, link->kind, vxlan->setting);
-	mk_log_warn("VXLAN device is replaced: it differs name=%s difference=\"%s\"", vxlan->name,
-		    difference);
-	ret = mk_nl_link_delete(nl, vxlan->name, err);
-	return ret < 0 ? ret : 0;
+	mk_log(is_kept(vxlan, wanted) ? MK_LOG_WARN : MK_LOG_INFO,
+	       "VXLAN device is replaced: it differs name=%s difference=\"%s\"", vxlan->name,
+	       difference);
+	return mk_nl_link_delete(nl, vxlan->name, err) ?: REPLACED;
 }
 
 struct taken {
@@ -322,17 +332,17 @@ static int create_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
 	return mk_nl_link_get(nl, vxlan->name, link, err);
 }
 
-/* Have the device. Returns 1 if it was created. @before: its former ifindex; 0: none. */
+/* Have the device. Returns 1 if it was created. */
 static int have_vxlan(struct mk_nl *nl, const struct vxlan *vxlan,
-		      const struct mk_device_wanted *wanted, int before, struct mk_link *link,
+		      const struct mk_device_wanted *wanted, struct mk_link *link,
 		      struct mk_error *err)
 {
-	int ret = adopt_vxlan(nl, vxlan, wanted, link, err);
+	int found = adopt_vxlan(nl, vxlan, wanted, link, err), ret;
 
-	if (ret != 0)
-		return ret < 0 ? ret : 0;
+	if (found < 0 || found == 1)
+		return found < 0 ? found : 0;
 	ret = create_vxlan(nl, vxlan, wanted, link, err);
-	if (ret == 0 && before)
+	if (ret == 0 && found == 0 && is_kept(vxlan, wanted))
 		say_missing(vxlan->name);
 	return ret < 0 ? ret : 1;
 }
@@ -356,9 +366,10 @@ static int ensure_vxlan(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 {
 	const struct device_ips ips = { { &wanted->addresses[0].vtep,
 					  &wanted->addresses[1].vtep } };
-	const struct vxlan vxlan = { wanted->vxlan_name, "vxlanIfaceName", MK_VXLAN_VNI, false };
+	const struct vxlan vxlan = { wanted->vxlan_name, "vxlanIfaceName", MK_VXLAN_VNI, false,
+				     devices->uplink_ifindex };
 	struct mk_link link;
-	int fresh = have_vxlan(nl, &vxlan, wanted, devices->overlay_ifindex, &link, err);
+	int fresh = have_vxlan(nl, &vxlan, wanted, &link, err);
 	int adjusted, lacked = 0, ret;
 
 	if (fresh < 0)
@@ -385,7 +396,7 @@ static int ensure_quiet(struct mk_nl *nl, const struct vxlan *vxlan,
 {
 	const struct mk_link_change quiet = { .no_link_local = true };
 	struct mk_link link;
-	int fresh = have_vxlan(nl, vxlan, wanted, *ifindex, &link, err), ret = 0;
+	int fresh = have_vxlan(nl, vxlan, wanted, &link, err), ret = 0;
 
 	if (fresh < 0)
 		return fresh;
@@ -422,7 +433,8 @@ static int remove_former(struct mk_nl *nl, const char *name, uint32_t id, int *i
 static int ensure_chains(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 			 struct mk_devices *devices, struct mk_error *err)
 {
-	const struct vxlan vxlan = { wanted->sfc_name, "sfcIfaceName", MK_SFC_VNI, false };
+	const struct vxlan vxlan = { wanted->sfc_name, "sfcIfaceName", MK_SFC_VNI, false,
+				     devices->uplink_ifindex };
 	int right = ensure_quiet(nl, &vxlan, wanted, &devices->sfc_ifindex, err);
 	struct mk_link link;
 	int ret = right < 0 ? right : mk_nl_link_get_index(nl, devices->sfc_ifindex, &link, err);
@@ -434,7 +446,8 @@ static int ensure_chains(struct mk_nl *nl, const struct mk_device_wanted *wanted
 static int ensure_clusters(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 			   struct mk_devices *devices, struct mk_error *err)
 {
-	const struct vxlan vxlan = { wanted->peer_name, "peerIfaceName", MK_CLUSTER_VNI, false };
+	const struct vxlan vxlan = { wanted->peer_name, "peerIfaceName", MK_CLUSTER_VNI, false,
+				     devices->uplink_ifindex };
 
 	return wanted->peer_name ? ensure_quiet(nl, &vxlan, wanted, &devices->cluster_ifindex, err)
 				 : remove_former(nl, wanted->former_peer_name, MK_CLUSTER_VNI,
@@ -475,7 +488,8 @@ static int ensure_wireguard_address(struct mk_nl *nl, int ifindex, bool fresh, s
 static int ensure_encrypted(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 			    struct mk_devices *devices, struct mk_error *err)
 {
-	const struct vxlan vxlan = { MK_WG_PEER_NAME, "wireguardPort", MK_CLUSTER_WG_VNI, true };
+	const struct vxlan vxlan = { MK_WG_PEER_NAME, "wireguardPort", MK_CLUSTER_WG_VNI, true,
+				     devices->wg_ifindex };
 	struct mk_device_wanted inner = *wanted;
 	int tunnel, ret;
 
@@ -598,6 +612,7 @@ int mk_devices_ensure(struct mk_nl *nl, const struct mk_device_wanted *wanted,
 		return encrypted;
 	devices->vxlan_port = wanted->vxlan_port;
 	devices->encryption = wanted->encryption;
+	devices->uplink_ifindex = wanted->uplink_ifindex;
 	devices->families = 0;
 	for (unsigned int i = 0; i < MK_FAMILIES; i++)
 		if (wanted->addresses[i].vtep.family != AF_UNSPEC)

@@ -69,6 +69,7 @@ struct mk_devices {
 	bool wg_lacks_kernel; /* the kernel has no WireGuard */
 	uint8_t wg_public_key[MK_WG_KEY_BYTES]; /* with wg_ifindex */
 	unsigned int vxlan_port; /* of these VXLAN devices */
+	int uplink_ifindex; /* for which those of the overlay, chains and clusters were made */
 	enum mk_encryption encryption; /* of the overlay; without wg_ifindex it has no way */
 	unsigned int families; /* that they have, as bits by mk_family_index() */
 };

@@ -130,6 +130,43 @@ START_TEST(test_repair_of_chains)
 }
 END_TEST
 
+/* A device that another process has removed is a fault. Its uplink's replacement is none: the
+ * device differs then, or the kernel has removed it with its former uplink. */
+static const struct {
+	bool is_removed, has_other_uplink;
+	const char *word;
+} losses[] = {
+	{ true, false, "warn device was missing and is made again name=mksfc" },
+	{ false, true,
+	  "info VXLAN device is replaced: it differs name=mksfc difference=\"uplink\"" },
+	{ true, true, "info VXLAN device created name=mksfc" },
+};
+
+START_TEST(test_lost_device)
+{
+	const struct mk_veth other = { .name = "up1",
+				       .mac = { { 2, 0, 0, 0, 0, 3 } },
+				       .peer_name = "far1",
+				       .peer_mac = { { 2, 0, 0, 0, 0, 4 } },
+				       .peer_netns_fd = -1,
+				       .mtu_bytes = 1500 };
+	struct mk_link link;
+	const char *log;
+
+	ck_ok(mk_nl_veth_add(nl, &other, &err));
+	ck_ok(mk_nl_link_get(nl, "up1", &link, &err));
+	if (losses[_i].is_removed)
+		delete_device();
+	if (losses[_i].has_other_uplink)
+		wanted.uplink_ifindex = link.ifindex;
+	capture_log();
+	ck_assert_int_gt(mk_devices_ensure(nl, &wanted, &node_devices, &err), 0);
+	log = captured_log();
+	ck_assert_msg(strstr(log, losses[_i].word), "%s", log);
+	ck_assert_msg(!strstr(log, "warn") || !losses[_i].has_other_uplink, "%s", log);
+}
+END_TEST
+
 /* An entry that another process removed or added is repaired, and counted. */
 START_TEST(test_repair_of_chains_fdb)
 {
@@ -496,6 +533,7 @@ UNIT_SUITE("overlay")
 	tcase_add_test(kernel, test_taken_vni_is_named);
 	tcase_add_test(kernel, test_device_of_chains);
 	tcase_add_loop_test(kernel, test_repair_of_chains, 0, MK_ARRAY_SIZE(faults_of_chains));
+	tcase_add_loop_test(kernel, test_lost_device, 0, MK_ARRAY_SIZE(losses));
 	tcase_add_test(kernel, test_repair_of_chains_fdb);
 	tcase_add_test(kernel, test_repair_as_links_change);
 	tcase_add_test(kernel, test_peers);
