@@ -9,7 +9,6 @@ set -euo pipefail
 
 UID_KNOWN=7a1c0000-0000-4000-8000-000000000001
 UID_FREE=7a1c0000-0000-4000-8000-000000000002
-UID_NEW=7a1c0000-0000-4000-8000-000000000003
 SET=8000000000001111 # isolates; no table has rows of it, so nothing passes
 
 explain() { on node1 "$MK_BIN" pods; on node1 bpftool map dump pinned "$PINS/policy_state"; cat "$TMP/add"; }
@@ -39,8 +38,9 @@ policies_up()
 	put policy_state "0 0 0 0" "0 0 0 0 2 0 0 0"
 	put policy_namespaces "$(hex_text free 64)" "0 0 0 0"
 	put policy_namespaces "$(hex_text shop 64)" "3 0 0 0"
-	put policy_expected "$(hex_text $UID_KNOWN 320)" "$(hex_le $SET) $(hex_le 0)"
-	put policy_expected "$(hex_text $UID_FREE 320)" "$(hex_le 0) $(hex_le 0)"
+	put policy_expected "$(hex_text shop/known/$UID_KNOWN 320)" "$(hex_le $SET) $(hex_le 0)"
+	put policy_expected "$(hex_text shop/sends-3/$UID_KNOWN 320)" "$(hex_le $SET) $(hex_le 0)"
+	put policy_expected "$(hex_text shop/sends-1/$UID_FREE 320)" "$(hex_le 0) $(hex_le 0)"
 }
 
 # cni NAME UID VERB: a runtime's call for pod shop/NAME with this UID
@@ -142,6 +142,6 @@ check ".. and other pods stay open" others_stay_open
 check "a pod of a namespace without policies is open" namespace_without_policies
 check "a pod that was bound before the agent died has its policies" known_pod
 check "a pod that sends from its first instant: open" first_packets sends-1 $UID_FREE 1
-check ".. pending: no packet passes" first_packets sends-2 $UID_NEW 0
+check ".. pending, although an open pod has its UID: no packet passes" first_packets sends-2 $UID_FREE 0
 check ".. isolated for ingress only: its packets pass" first_packets sends-3 $UID_KNOWN 1
 finish

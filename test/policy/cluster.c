@@ -162,12 +162,15 @@ bool in_pod_ranges(const struct cluster *cluster, const struct mk_ip *ip)
 
 /* ---- sandboxes ------------------------------------------------------------------------------- */
 
-static json_object *known_pod(const struct cluster *cluster, const char *uid)
+/* The object of the pod @name that has @uid. */
+static json_object *known_pod(const struct cluster *cluster, const char *name, const char *uid)
 {
-	json_object_object_foreach(cluster->objects, key,
-				   object) if (strncmp(key, "Pod ", 4) == 0 &&
-					       strcmp(uid_of(object), uid) == 0) return object;
-	return json_object_object_get(cluster->gone, uid);
+	json_object *pod = name ? cluster_object(cluster, "Pod", name) : NULL;
+
+	if (pod && strcmp(uid_of(pod), uid) == 0)
+		return pod;
+	pod = json_object_object_get(cluster->gone, uid);
+	return pod && name && strcmp(text_at(pod, "boxName"), name) == 0 ? pod : NULL;
 }
 
 static struct box *add_box(struct cluster *cluster, const char *node, const char *pod,
@@ -190,7 +193,7 @@ static void add_given_boxes(struct cluster *cluster)
 			    *addresses = at_path(entry, "addresses"), *pending;
 		const char *pod = text_at(entry, "pod"), *uid = text_at(entry, "uid");
 		struct box *box = add_box(cluster, text_at(entry, "node"), pod, uid ? uid : pod,
-					  known_pod(cluster, uid ? uid : pod));
+					  known_pod(cluster, pod, uid ? uid : pod));
 
 		for (size_t j = 0; j < json_object_array_length(addresses); j++)
 			box->addresses[box->address_count++] = ip_of(
@@ -245,7 +248,8 @@ static void find_boxes(struct cluster *cluster)
 	cluster->box_count = 0;
 	add_given_boxes(cluster);
 	given = cluster->box_count;
-	json_object_object_foreach(cluster->gone, uid, pod) if (known_pod(cluster, uid) == pod)
+	json_object_object_foreach(cluster->gone, uid,
+				   pod) if (known_pod(cluster, text_at(pod, "boxName"), uid) == pod)
 		add_box_of(cluster, given, pod, text_at(pod, "boxName"));
 	json_object_object_foreach(cluster->objects, key, object) if (strncmp(key, "Pod ", 4) == 0)
 		add_box_of(cluster, given, object, key + 4);

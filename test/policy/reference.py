@@ -78,7 +78,7 @@ def name_of(thing):
 
 
 def uid_of(pod):
-    """Rule 42: a static pod's UID is an annotation. Without a UID, the name counts."""
+    """Rule 42: a static pod's UID is an annotation, and any Pod may have it. Without a UID, the name counts."""
     static = (meta(pod).get("annotations") or {}).get("kubernetes.io/config.hash")
     return seen(42, static) or meta(pod).get("uid") or name_of(pod)
 
@@ -163,17 +163,17 @@ class World:
         for (kind, _), thing in sorted(self.objects.items()):
             (self.audited if self.audits(thing) else self.kinds)[kind].append(thing)
         self.pods, boxes = self.of("Pod"), []
-        known = {uid_of(pod): pod for pod in list(self.gone.values()) + self.pods}
+        known = {(name_of(pod), uid_of(pod)): pod for pod in list(self.gone.values()) + self.pods}
         for entry in self.facts.get("sandboxes", []):
             uid = entry.get("uid") or entry["pod"]
-            boxes.append(Box(entry["node"], entry["pod"], uid, entry["addresses"], known.get(uid),
+            boxes.append(Box(entry["node"], entry["pod"], uid, entry["addresses"], known.get((entry["pod"], uid)),
                              entry.get("pending", False) and not self.facts.get("audit")))
-        given = {(box.node, address) for box in boxes for address in box.addresses} | {box.uid for box in boxes}
-        for uid, pod in known.items():
+        given = {(box.node, address) for box in boxes for address in box.addresses} | {(box.pod, box.uid) for box in boxes}
+        for (name, uid), pod in known.items():
             node, addresses = pod["spec"].get("nodeName"), addresses_of(pod)
             if node and addresses and not host_network(pod) and not finished(pod) \
-                    and uid not in given and (node, addresses[0]) not in given:
-                boxes.append(Box(node, name_of(pod), uid, addresses, pod, False))
+                    and (name, uid) not in given and (node, addresses[0]) not in given:
+                boxes.append(Box(node, name, uid, addresses, pod, False))
         self.boxes, self.strict = boxes, None
         self.strict = copy.copy(self)  # the same world, if no policy were audited
         self.strict.kinds = collections.defaultdict(list, {

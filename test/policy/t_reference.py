@@ -749,6 +749,11 @@ def _(ref):
     world = ref.World(THINGS + [static, policy("NetworkPolicy a/p", {"podSelector": {"matchLabels": {"app": "y"}}, "ingress": [{}]})],
                       **FACTS, sandboxes=boxes)
     assert short(ref.verdict(world, flow_of("b/x > a/s TCP 80"))) == "allow"
+    claims = pod("b/f", "n1", "1.62")
+    claims["metadata"]["annotations"] = {"kubernetes.io/config.hash": ref.uid_of(next(
+        thing for thing in THINGS if thing["kind"] == "Pod" and ref.name_of(thing) == "a/x"))}
+    world = ref.World(THINGS + [claims, policy("NetworkPolicy a/p", DENY)], **FACTS)
+    assert short(ref.verdict(world, flow_of("b/x > a/x TCP 80"))) == "ingress"
     nameless = pod("a/n", last="1.61")
     del nameless["metadata"]["uid"]
     boxes = [{"node": "n1", "pod": "a/n", "addresses": ["10.244.1.61"]}]
@@ -1211,7 +1216,8 @@ MUTANTS = [
     (41, 'needed = {"policies"} | (', "needed = set() and ("),
     (41, 'if not node.get("enforcing", True):', "if False:"),
     (41, 'if not world.facts.get("enforcing", True):', "if False:"),
-    (42, "entry[\"addresses\"], known.get(uid),", "entry[\"addresses\"], self.objects.get((\"Pod\", entry[\"pod\"])),"),
+    (42, "entry[\"addresses\"], known.get((entry[\"pod\"], uid)),", "entry[\"addresses\"], self.objects.get((\"Pod\", entry[\"pod\"])),"),
+    (42, "known = {(name_of(pod), uid_of(pod)): pod", "known = {(\"a/x\", uid_of(pod)): pod"),
     (42, 'return seen(42, static) or meta(pod).get("uid")', 'return meta(pod).get("uid")'),
     (42, 'meta(pod).get("uid") or name_of(pod)', 'meta(pod).get("uid")'),
     (43, "            self.gone[uid_of(thing)] = thing\n", "            pass\n"),

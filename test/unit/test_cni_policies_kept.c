@@ -84,7 +84,7 @@ START_TEST(test_restore)
 		clear_entry(kind->ips[i]);
 		set_state(family_at(i), losses[_i].on, MK_POLICY_LISTED_SOME);
 		if (losses[_i].is_expected)
-			expect(family_at(i), "7a1c", KNOWN);
+			expect(family_at(i), "shop/web/7a1c", KNOWN);
 	}
 	ck_assert_int_eq(mk_cni_restore(STATE, BPF_DIR, "mk", &in_vain, &err), count * IPS);
 	ck_assert_msg(!in_vain, "%s", name);

@@ -209,7 +209,7 @@ END_TEST
 /* Steps do not look at the tables again; the next check does. */
 START_TEST(test_emptied)
 {
-	struct mk_policy_pod_key key = { .text = "7a1c" };
+	struct mk_policy_pod_key key = { .text = "shop/web/7a1c" };
 
 	reconcile(1);
 	ck_ok(mk_table_delete(&policy_tables.expected, &key, &err));
@@ -281,7 +281,7 @@ static void write_chain(const char *direction)
 /* What ADD gives the pod. */
 static struct mk_policy_expected expected(void)
 {
-	struct mk_policy_pod_key key = { .text = "7a1c" };
+	struct mk_policy_pod_key key = { .text = "shop/web/7a1c" };
 	struct mk_policy_expected sets = { 0 };
 
 	ck_ok(mk_table_get(&policy_tables.expected, &key, &sets, &err));

@@ -120,6 +120,29 @@ START_TEST(test_uid)
 }
 END_TEST
 
+/* Rule 42: anyone who makes Pods can let one claim the UID of another one, as a static pod's object
+ * does. Each keeps its namespace's policies, also if the claim is older. */
+START_TEST(test_claimed_uid)
+{
+	world_put(&world, "%s", DENY);
+	world_put(&world,
+		  "{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'false', 'namespace': "
+		  "'b', 'uid': 'uid-f', 'annotations': {'kubernetes.io/config.hash': 'uid-n'}}, "
+		  "'spec': {'nodeName': 'n1'}}");
+	world_compile(&world);
+	world_put(&world,
+		  "{'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'n', 'namespace': "
+		  "'a', 'uid': 'uid-n'}, 'spec': {'nodeName': 'n1'}}");
+	world_compile(&world);
+	ck_assert_uint_eq(set_of("uid-n", "n"), set_of("uid-z", "z"));
+	ck_assert_uint_eq(policy_rows_pod(&world.rows, "uid-n", "b", "false")->set[0], MK_SET_OPEN);
+	world_sandbox(&world, "uid-n", "a", "n", "10.244.1.50");
+	world_delete(&world, MK_KIND_POD, "b", "false");
+	world_compile(&world);
+	ck_assert_uint_eq(set_of("uid-n", "n"), set_of("uid-z", "z"));
+}
+END_TEST
+
 /* Rule 43: a sandbox whose object is gone keeps its labels, and the policies of now. As a peer it
  * is unknown. */
 START_TEST(test_object_gone)
@@ -418,6 +441,7 @@ UNIT_SUITE("policy_life")
 	tcase_add_test(tcase, test_unknown_namespace);
 	tcase_add_test(tcase, test_bound);
 	tcase_add_test(tcase, test_uid);
+	tcase_add_test(tcase, test_claimed_uid);
 	tcase_add_test(tcase, test_object_gone);
 	tcase_add_test(tcase, test_equal_addresses);
 	tcase_add_test(tcase, test_sandbox_decides);

@@ -35,7 +35,7 @@ END_TEST
 
 START_TEST(test_expected)
 {
-	struct mk_policy_pod_key pod = { "uid-a" };
+	struct mk_policy_pod_key pod = { "shop/a/uid-a" };
 	struct mk_policy_namespace_key shop = { "shop" };
 	struct mk_policy_namespace directions;
 	struct mk_policy_expected sets;
@@ -279,6 +279,21 @@ START_TEST(test_other_pod)
 	ck_assert_uint_eq(policy_slot(A).set[MK_POLICY_INGRESS], MK_SET_PENDING);
 	ck_assert_uint_eq(policy_slot(A).ifindex, 21);
 	put_pod("uid-2", "a", NEXT, MK_SET_OPEN);
+	put_set(NEXT, ALL);
+	apply_rows();
+	ck_assert_uint_eq(policy_slot(A).set[MK_POLICY_INGRESS], NEXT);
+}
+END_TEST
+
+/* A Pod of another name that claims the UID has sets of its own. */
+START_TEST(test_claimed_uid)
+{
+	begin();
+	put_pod("uid-a", "false", MK_SET_OPEN, MK_SET_OPEN);
+	apply_rows();
+	ck_assert_uint_eq(policy_slot(A).set[MK_POLICY_INGRESS], SET);
+	gone_pod("uid-a", "false");
+	put_pod("uid-a", "a", NEXT, MK_SET_OPEN);
 	put_set(NEXT, ALL);
 	apply_rows();
 	ck_assert_uint_eq(policy_slot(A).set[MK_POLICY_INGRESS], NEXT);
@@ -624,6 +639,7 @@ UNIT_SUITE("policy_tables")
 	tcase_add_test(rows, test_lost_slot);
 	tcase_add_test(rows, test_slot_of_pod_that_leaves);
 	tcase_add_test(rows, test_other_pod);
+	tcase_add_test(rows, test_claimed_uid);
 	tcase_add_test(rows, test_class_of_set);
 	tcase_add_test(rows, test_class_falls);
 	tcase_add_test(rows, test_class_gone);

@@ -222,12 +222,12 @@ static int find_sets(const char *dir, const struct mk_pod_identity *pod,
 		     struct mk_policy_expected *expected, struct mk_error *err)
 {
 	struct mk_policy_pod_key key = { 0 };
-	int length = pod->uid[0] ? snprintf(key.text, sizeof(key.text), "%s", pod->uid)
-				 : snprintf(key.text, sizeof(key.text), "%s/%s", pod->namespace_,
-					    pod->name);
+	int length = snprintf(key.text, sizeof(key.text), "%s/%s", pod->namespace_, pod->name);
 
 	if (length >= (int)sizeof(key.text))
 		return 0;
+	if (pod->uid[0])
+		snprintf(key.text + length, sizeof(key.text) - (size_t)length, "/%s", pod->uid);
 	return look_up(dir, "policy_expected", &key, sizeof(key), expected, sizeof(*expected), err);
 }
 

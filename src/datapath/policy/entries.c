@@ -10,14 +10,26 @@
 
 void policy_pod_key(struct mk_policy_pod_key *key, const char *uid, const char *name)
 {
+	size_t length;
+
 	memset(key, 0, sizeof(*key));
-	snprintf(key->text, sizeof(key->text), "%s", uid ? uid : name);
+	snprintf(key->text, sizeof(key->text), "%s", name);
+	length = strlen(key->text);
+	if (uid)
+		snprintf(key->text + length, sizeof(key->text) - length, "/%s", uid);
+}
+
+static void row_key(struct mk_policy_pod_key *key, const struct mk_pod_row *row, const char *uid)
+{
+	struct mk_policy_pod_key name;
+
+	snprintf(name.text, sizeof(name.text), "%s/%s", row->namespace_, row->name);
+	policy_pod_key(key, uid, name.text);
 }
 
 void policy_pod_name(struct mk_policy_pod_key *key, const struct mk_pod_row *row)
 {
-	memset(key, 0, sizeof(*key));
-	snprintf(key->text, sizeof(key->text), "%s/%s", row->namespace_, row->name);
+	row_key(key, row, NULL);
 }
 
 static struct mk_policy_block_key block_key(uint64_t set, unsigned int bits)
@@ -105,10 +117,7 @@ static bool convert_pod(sa_family_t family, const void *of, struct policy_entry 
 	const struct mk_pod_row *row = of;
 
 	(void)family;
-	if (row->uid)
-		policy_pod_key(&entry->key.pod, row->uid, NULL);
-	else
-		policy_pod_name(&entry->key.pod, row);
+	row_key(&entry->key.pod, row, row->uid);
 	memcpy(entry->value.expected.set, row->set, sizeof(row->set));
 	return true;
 }

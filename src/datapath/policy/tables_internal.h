@@ -142,7 +142,7 @@ struct row_list {
 	bool (*convert)(sa_family_t family, const void *row, struct policy_entry *entry);
 };
 void row_lists_of(const struct mk_policy_changes *changes, struct row_list rows[POLICY_MAPS]);
-/* The UID, or else "namespace/name". */
+/* @name: "namespace/name". @uid NULL: none. */
 void policy_pod_key(struct mk_policy_pod_key *key, const char *uid, const char *name);
 void policy_pod_name(struct mk_policy_pod_key *key, const struct mk_pod_row *row);
 struct mk_policy_block_key policy_any_block(uint64_t set);
