@@ -170,9 +170,9 @@ enum mk_policy_event {
 	MK_POLICY_EVENTS,
 };
 
-/* Map policy_expected, by "namespace/name/UID" with the UID as runtimes give it (K8S_POD_UID), or by
- * "namespace/name" if there is none: the sets of the pods bound to this node. Only CNI ADD reads
- * it. A Pod object may claim another one's UID, so the UID alone is no key. */
+/* Map policy_expected: the sets of the pods bound to this node. Only CNI ADD reads it. The key is
+ * "namespace/name/UID" with the UID as runtimes give it (K8S_POD_UID), or "namespace/name" if there
+ * is none. A Pod object may claim another one's UID, so the UID alone is no key. */
 #define MK_POLICY_POD_CHARS 320
 struct mk_policy_pod_key {
 	char text[MK_POLICY_POD_CHARS]; /* filled with zero bytes */

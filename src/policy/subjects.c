@@ -10,8 +10,8 @@
 
 #define SUBJECT_KEY_CHARS 640
 
-/* Rule 42: a UID names a pod, and without a UID its namespace and name do. A Pod object may claim any
- * UID (kubernetes.io/config.hash), so its UID counts only together with its name. */
+/* Rule 42: a UID names a pod, and without a UID its namespace and name do. A Pod object may claim
+ * any UID (kubernetes.io/config.hash), so its UID counts only together with its name. */
 static void make_key(char *key, const char *uid, const char *namespace_, const char *name)
 {
 	snprintf(key, SUBJECT_KEY_CHARS, "%s/%s%s%s", namespace_, name, uid ? "/" : "",

@@ -161,6 +161,8 @@ static const struct {
 	  "x/p is f uid:u-p tap" },
 	{ "an end's pod", ANNOTATED("'networking.monokube.io/function-ports': 'End'"),
 	  "x/p is f uid:u-p end" },
+	{ "a function pod that claims another one's UID",
+	  ANNOTATED("'kubernetes.io/config.hash': 'u-q'"), "x/p is f uid:u-p" },
 	{ "empty annotations", ANNOTATED("'networking.monokube.io/function-ports': ''"),
 	  "x/p is f uid:u-p" },
 	{ "a weight beyond its range", ANNOTATED("'networking.monokube.io/weight': '101'"),

@@ -517,6 +517,9 @@ static const struct {
 	{ "{" POD(", 'labels': {'a': '1'}, 'uid': 'u'") "}", .heard = "pod:x/p" },
 	{ "{" POD(", 'labels': {'a': '1'}, 'uid': 'u'") ", 'spec': {'nodeName': 'n'}}",
 	  .heard = "pod:x/p" },
+	{ "{" POD(", 'labels': {'a': '1'}, 'uid': 'v', 'annotations': "
+		  "{'kubernetes.io/config.hash': 'u'}") ", 'spec': {'nodeName': 'n'}}",
+	  .heard = "pod:x/p" },
 	{ .kind = MK_KIND_POD, .heard = "pod:x/p" },
 	{ .kind = MK_KIND_POD, .heard = "" },
 	{ NAMESPACE_WITH("'a': '1'"), .heard = "namespace:x" },

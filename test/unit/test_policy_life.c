@@ -120,8 +120,8 @@ START_TEST(test_uid)
 }
 END_TEST
 
-/* Rule 42: anyone who makes Pods can let one claim the UID of another one, as a static pod's object
- * does. Each keeps its namespace's policies, also if the claim is older. */
+/* Rule 42: any Pod can claim the UID of another one, by the annotation of static pods. Each keeps
+ * its namespace's policies, also if the claim is older. */
 START_TEST(test_claimed_uid)
 {
 	world_put(&world, "%s", DENY);

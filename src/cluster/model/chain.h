@@ -92,7 +92,7 @@ enum mk_chain_service {
 /* A Pod with MK_FUNCTION_LABEL, of any node. The members belong to the model. */
 struct mk_function_pod {
 	const char *namespace_, *name, *function;
-	const char *uid; /* NULL: a file gave none */
+	const char *uid; /* metadata.uid, also of a static pod; NULL: a file gave none */
 	const char *node_name; /* NULL: not bound yet */
 	struct mk_ip ips[MK_FAMILIES]; /* by mk_family_index(); AF_UNSPEC: none (yet) */
 	bool ready; /* condition Ready is True */

@@ -156,31 +156,46 @@ static int decode_times(const struct mk_json *metadata, const struct mk_json *st
 }
 
 /* A static pod has another UID in the API than at its node. */
-static int decode_uid(const struct mk_json *metadata, const char **text, struct mk_error *err)
+static int decode_uids(const struct mk_json *metadata, const char **uid, const char **object_uid,
+		       struct mk_error *err)
 {
 	struct mk_json annotations;
 	int ret = tree_member(metadata, "annotations", json_type_object, &annotations, err);
 
-	ret = ret ?: tree_text(&annotations, ANNOTATION_STATIC, text, err);
-	if (ret == 0 && (!*text || !**text))
-		ret = tree_text(metadata, "uid", text, err);
-	return ret;
+	ret = ret ?: tree_text(&annotations, ANNOTATION_STATIC, uid, err);
+	ret = ret ?: tree_text(metadata, "uid", object_uid, err);
+	if (ret < 0)
+		return ret;
+	*object_uid = *object_uid ?: "";
+	if (!*uid || !**uid)
+		*uid = *object_uid;
+	return 0;
+}
+
+static struct mk_pod_bound *bound_new(const char *uid, const char *object_uid)
+{
+	size_t length = strlen(uid) + 1;
+	struct mk_pod_bound *bound = calloc(1, sizeof(*bound) + length + strlen(object_uid) + 1);
+
+	if (!bound)
+		return NULL;
+	strcpy(bound->uid, uid);
+	bound->object_uid = strcpy(bound->uid + length, object_uid);
+	return bound;
 }
 
 static int decode_bound(struct mk_texts *texts, const struct mk_json *metadata,
 			const struct mk_json *spec, struct mk_pod_object *pod, struct mk_error *err)
 {
-	const char *uid = NULL, *node = NULL;
-	int ret = decode_uid(metadata, &uid, err);
+	const char *uid = NULL, *object_uid = NULL, *node = NULL;
+	int ret = decode_uids(metadata, &uid, &object_uid, err);
 
 	ret = ret ?: tree_text(spec, "nodeName", &node, err);
 	if (ret < 0)
 		return ret;
-	uid = uid ?: "";
-	pod->bound = calloc(1, sizeof(*pod->bound) + strlen(uid) + 1);
+	pod->bound = bound_new(uid, object_uid);
 	if (!pod->bound)
 		return mk_error_errno(err, ENOMEM, "UID of a pod");
-	strcpy(pod->bound->uid, uid);
 	if (!node || !*node)
 		return 0;
 	pod->bound->node_name = text_share(texts, node);
@@ -319,7 +334,11 @@ int pod_decode(struct mk_texts *texts, const struct mk_json *tree, const struct 
 
 static bool is_bound_alike(const struct mk_pod_object *a, const struct mk_pod_object *b)
 {
-	return text_compare(mk_pod_uid(a), mk_pod_uid(b)) == 0 && mk_pod_node(a) == mk_pod_node(b);
+	if (!a->bound || !b->bound)
+		return !a->bound && !b->bound;
+	return strcmp(a->bound->uid, b->bound->uid) == 0 &&
+	       strcmp(a->bound->object_uid, b->bound->object_uid) == 0 &&
+	       a->bound->node_name == b->bound->node_name;
 }
 
 bool pod_equal(const union policy_object *a, const union policy_object *b)

@@ -65,7 +65,11 @@ _Static_assert(sizeof(struct mk_workload) == 32, "all bytes count, without paddi
 /* Only pods of this node and function pods keep this. */
 struct mk_pod_bound {
 	const char *node_name; /* a text of the model; NULL: not bound yet */
-	char uid[]; /* as a runtime gives it: of static pods kubernetes.io/config.hash; "": none */
+	/* metadata.uid, which the API server chooses; behind @uid. "": none */
+	const char *object_uid;
+	/* As a runtime gives it; "": none. A static pod's is kubernetes.io/config.hash, which any
+	 * Pod may have: it means nothing without the pod's name. */
+	char uid[];
 };
 
 struct mk_pod_object {

@@ -442,7 +442,7 @@ static struct mk_function_pod view_function(const struct mk_pod_object *pod)
 		.namespace_ = pod->of->namespace_,
 		.name = pod->name,
 		.function = pod_function(pod),
-		.uid = mk_pod_uid(pod),
+		.uid = *pod->bound->object_uid ? pod->bound->object_uid : NULL,
 		.node_name = mk_pod_node(pod),
 		.ips = { mk_pod_ip(pod, 0), mk_pod_ip(pod, 1) },
 		.ready = pod->ready,
