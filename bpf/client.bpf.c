@@ -8,15 +8,13 @@
 
 /* ---- a new flow whose answers go straight to the client -------------------------------------- */
 
-/* Choose a backend. Returns 1 if its node answers the client itself. */
-static __always_inline int is_to_delegate(const struct packet *pkt, struct session_request *request)
+/* Choose a backend. Returns 1, or 0 if this node serves the flow in another way. */
+static __always_inline int find_backend(const struct packet *pkt, struct session_request *request)
 {
 	const struct mk_frontend *service = service_find(&pkt->tuple, MK_SCOPE_EXTERNAL);
 
-	if (!may_delegate(pkt, service) ||
-	    service_request(pkt, MK_SCOPE_EXTERNAL, service, request) != MK_GO_ON)
-		return 0;
-	return return_directly(request);
+	return may_delegate(pkt, service) &&
+	       service_request(pkt, MK_SCOPE_EXTERNAL, service, request) == MK_GO_ON;
 }
 
 static __always_inline int send_opened(struct __sk_buff *skb, struct chain_ctx *ctx,
@@ -43,7 +41,7 @@ static __always_inline int open_delegated(struct __sk_buff *skb, struct chain_ct
 	session_request_begin(request, pkt);
 	if (is_here)
 		ret = delegated_request(skb, pkt, request);
-	else if (!is_to_delegate(pkt, request))
+	else if (!find_backend(pkt, request) || !return_directly(request))
 		return chain_next(skb, ctx, pkt, MK_PROG_OPEN);
 	if (is_here && ret == MK_GO_ON && policy_watches(&pkt->tuple.saddr, &request->to.daddr))
 		return chain_next(skb, ctx, pkt, MK_PROG_POLICY);
@@ -56,9 +54,25 @@ static __always_inline int open_delegated(struct __sk_buff *skb, struct chain_ct
 	return service_reject(skb, ctx, pkt, ret);
 }
 
+/* Send an ICMP error on to the pod as the node does that has translated its flow. A pod of this
+ * node gets it as if it came from that node: its session, policies and functions know it so. */
+static __always_inline int translate_error(struct __sk_buff *skb, struct chain_ctx *ctx,
+					   struct packet *pkt, struct scratch *room)
+{
+	struct mk_tuple key;
+
+	tuple_reverse(&key, &room->inner.tuple);
+	room->session.to = room->request.to;
+	room->session.flags = MK_SESSION_FORWARD;
+	if (icmp_error_follow(skb, pkt, room, &key, &room->session, &ctx->flags))
+		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
+	return chain_next(skb, ctx, pkt,
+			  is_local_pod(&pkt->tuple.daddr) ? MK_PROG_OVERLAY : MK_PROG_ROUTER);
+}
+
 /* An ICMP error for an external address belongs to no session here: routers that spread packets
- * over nodes may send it by another node than the flow. The node of Maglev's choice gets it, as it
- * gets the flow. */
+ * over nodes may send it by another node than the flow. It goes to the pod of Maglev's choice, as
+ * the flow does, if the pod knows the client by its own address. */
 static __always_inline int find_pod_of_error(struct __sk_buff *skb, struct chain_ctx *ctx,
 					     struct packet *pkt, struct scratch *room)
 {
@@ -69,9 +83,13 @@ static __always_inline int find_pod_of_error(struct __sk_buff *skb, struct chain
 		return TC_ACT_UNSPEC;
 	tuple_reverse(&pkt->tuple, &room->inner.tuple);
 	session_request_begin(&room->request, pkt);
-	is_found = is_to_delegate(pkt, &room->request);
+	is_found = find_backend(pkt, &room->request) && !room->request.source_port;
 	pkt->tuple = error;
-	return is_found ? delegate_to(skb, ctx, pkt, room->request.set_id) : TC_ACT_UNSPEC;
+	if (!is_found)
+		return TC_ACT_UNSPEC;
+	if (mk_node.returns_direct && return_directly(&room->request))
+		return delegate_to(skb, ctx, pkt, room->request.set_id);
+	return translate_error(skb, ctx, pkt, room);
 }
 
 /* ---- packets from the pod's node ------------------------------------------------------------- */

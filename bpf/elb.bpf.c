@@ -76,7 +76,7 @@ static __always_inline int follow_error(struct __sk_buff *skb, struct chain_ctx 
 		return follow_next(skb, ctx, pkt, &hit, MK_PROG_SFC);
 	if (icmp_error_translate(skb, SERVICE_SESSIONS, pkt, &ctx->flags))
 		return drop(skb, ctx->hook, MK_DROP_REWRITE_FAILED, &pkt->tuple);
-	if (!(ctx->flags & CHAIN_TRANSLATED) && mk_node.returns_direct && is_for_vip(pkt))
+	if (!(ctx->flags & CHAIN_TRANSLATED) && mk_node.keeps_client && is_for_vip(pkt))
 		return chain_next(skb, ctx, pkt, MK_PROG_CLIENT);
 	if (!(ctx->flags & CHAIN_TRANSLATED) && !is_for_routed_pod(pkt))
 		return TC_ACT_UNSPEC;

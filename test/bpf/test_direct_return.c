@@ -318,9 +318,9 @@ START_TEST(test_error_by_another_node)
 	error = error_about(taken[1].answer, "icmp 198.51.100.1 > 192.168.99.11", NULL,
 			    ICMP_FRAG_NEEDED);
 	send_error("a NodePort", MK_HOOK_UPLINK, error, TO_HOST, taken[1].answer);
-	error = error_about("tcp 198.51.100.9:81 > 203.0.113.9:5000",
+	error = error_about("tcp 198.51.100.9:82 > 203.0.113.9:5000",
 			    "icmp 198.51.100.1 > 198.51.100.9", NULL, ICMP_FRAG_NEEDED);
-	send_error("an unknown port", MK_HOOK_UPLINK, error, TO_HOST, "198.51.100.9:81");
+	send_error("an unknown port", MK_HOOK_UPLINK, error, TO_HOST, "198.51.100.9:82");
 	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 END_TEST
@@ -376,14 +376,45 @@ END_TEST
  * are in VXLAN, though node2 has shown itself. Errors about unknown flows are the host's. */
 START_TEST(test_off)
 {
-	const struct frame error = error_about(taken[3].answer, "icmp 198.51.100.1 > 198.51.100.9",
-					       NULL, ICMP_FRAG_NEEDED);
-
-	send_error("about an unknown flow", MK_HOOK_UPLINK, error, TO_HOST, taken[3].answer);
 	put_link("10.18.0.2", "192.168.99.12", LINK2, second(0), true);
 	hop("translated", MK_HOOK_UPLINK, taken[0].request, NULL, TO_OVERLAY,
 	    "tcp 203.0.113.9:5000 > 10.244.2.7:8080", NODE2);
 	serve(&served[1]);
+}
+END_TEST
+
+/* .. and an error that comes by another node than its flow is translated as the flow is. */
+static const struct {
+	const char *name, *quoted, *to;
+	enum where where;
+	const char *seen;
+} misled[] = {
+	{ "about a pod of another node", "tcp 198.51.100.9:80 > 203.0.113.9:5000", "198.51.100.9",
+	  TO_OVERLAY, "tcp 10.244.2.7:8080 > 203.0.113.9:5000" },
+	{ "about datagrams", "udp 198.51.100.9:80 > 203.0.113.9:5000", "198.51.100.9", TO_OVERLAY,
+	  "udp 10.244.2.7:8080 > 203.0.113.9:5000" },
+	{ "about a pod of this node", "tcp 198.51.100.9:81 > 203.0.113.9:5000", "198.51.100.9",
+	  TO_POD, "tcp 10.244.1.3:8080 > 203.0.113.9:5000" },
+	{ "about a NodePort", "tcp 192.168.99.11:30080 > 203.0.113.9:5000", "192.168.99.11",
+	  TO_HOST, "tcp 192.168.99.11:30080 > 203.0.113.9:5000" },
+	{ "about a client that is hidden", "tcp 198.51.100.9:80 > 192.168.99.12:5000",
+	  "198.51.100.9", TO_HOST, "tcp 198.51.100.9:80 > 192.168.99.12:5000" },
+	{ "about an unknown port", "tcp 198.51.100.9:82 > 203.0.113.9:5000", "198.51.100.9",
+	  TO_HOST, "tcp 198.51.100.9:82 > 203.0.113.9:5000" },
+};
+
+START_TEST(test_off_errors)
+{
+	char flow[96];
+	struct frame out;
+
+	snprintf(flow, sizeof(flow), "icmp 198.51.100.1 > %s", misled[_i].to);
+	out = send_error(misled[_i].name, MK_HOOK_UPLINK,
+			 error_about(misled[_i].quoted, flow, NULL, ICMP_FRAG_NEEDED),
+			 misled[_i].where, misled[_i].seen);
+	if (misled[_i].where == TO_OVERLAY)
+		ck_assert_str_eq(frame_mac_dest(&out), NODE2);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 END_TEST
 
@@ -417,5 +448,7 @@ BPF_SUITE("direct_return")
 	tcase = clients_case(suite, "on the link", delegated_load_on_link, delegated_setup_on_link);
 	add_both(tcase);
 	tcase_add_test(clients_case(suite, "synRate", load_gate, delegated_setup), test_flood);
-	tcase_add_test(clients_case(suite, "off", clients_load_keeping, delegated_setup), test_off);
+	tcase = clients_case(suite, "off", clients_load_keeping, delegated_setup);
+	tcase_add_test(tcase, test_off);
+	tcase_add_loop_test(tcase, test_off_errors, 0, ROWS(misled));
 }
