@@ -86,7 +86,7 @@ static uint64_t kind_of(const struct mk_sfc_pod_object *pod)
 static uint16_t find_kind(const struct compiling *in, const struct mk_sfc_pod_object *pod,
 			  uint64_t kind)
 {
-	uint64_t group = sfc_function_hash(pod->namespace_, pod->function, kind, 0);
+	uint64_t group = sfc_function_hash(in->sfc, pod->namespace_, pod->function, kind, 0);
 	const struct wanted *found =
 		bsearch(&group, in->wanted, in->wanted_count, sizeof(*in->wanted), compare_group);
 

@@ -22,14 +22,27 @@ static uint64_t mix(uint64_t z)
 	return z ^ (z >> 31);
 }
 
-uint64_t sfc_hash(const char *text, const char *more)
+uint64_t sfc_hash(const char *uid, const char *more)
 {
-	uint64_t hash = add(0xcbf29ce484222325, text);
+	uint64_t hash = add(0xcbf29ce484222325, uid);
 
 	if (more)
 		hash = add(add(hash, "/"), more);
 	hash = mix(hash);
 	return hash ?: 1;
+}
+
+/* The namespace's hash becomes a part of the name's key. */
+uint64_t sfc_function_hash(const struct mk_sfc *sfc, const char *namespace_, const char *name,
+			   uint64_t kind, uint16_t local_weight)
+{
+	uint64_t hash = mk_siphash(sfc->key, namespace_, strlen(namespace_));
+	uint8_t key[MK_SIPHASH_KEY_BYTES];
+
+	memcpy(key, sfc->key, sizeof(key));
+	memcpy(key, &hash, sizeof(hash));
+	hash = mk_siphash(key, name, strlen(name));
+	return (sfc_group(hash) & ~KIND_MASK) | kind | local_weight;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -49,14 +62,15 @@ static bool init(struct mk_sfc *sfc)
 	       sfc->tag_rows;
 }
 
-struct mk_sfc *mk_sfc_new(void)
+struct mk_sfc *mk_sfc_new(const uint8_t key[MK_SIPHASH_KEY_BYTES])
 {
 	struct mk_sfc *sfc = calloc(1, sizeof(*sfc));
 
-	if (sfc && !init(sfc)) {
+	if (!sfc || !init(sfc)) {
 		mk_sfc_free(sfc);
 		return NULL;
 	}
+	memcpy(sfc->key, key, sizeof(sfc->key));
 	return sfc;
 }
 
@@ -129,7 +143,7 @@ static bool take_ends(struct mk_sfc *sfc, const struct mk_sfc_chain_object *chai
 {
 	for (size_t side = 0; has_ends(chain) && side < MK_SFC_SIDES; side++) {
 		row->end[side] = numbers_take(&sfc->functions,
-					      sfc_function_hash(chain->namespace_,
+					      sfc_function_hash(sfc, chain->namespace_,
 								chain->ends[side], KIND_END, 1));
 		if (!row->end[side])
 			return false;
@@ -145,8 +159,8 @@ static bool take_functions(struct mk_sfc *sfc, const struct mk_sfc_chain_object 
 		uint64_t kind = has_ends(chain)		     ? MK_SFC_HERE_MASK
 				: chain->functions[i].is_tap ? MK_SFC_TAP_MASK
 							     : 0;
-		uint64_t hash = sfc_function_hash(chain->namespace_, chain->functions[i].name, kind,
-						  chain->functions[i].local_weight);
+		uint64_t hash = sfc_function_hash(sfc, chain->namespace_, chain->functions[i].name,
+						  kind, chain->functions[i].local_weight);
 		uint16_t number = numbers_take(&sfc->functions, hash);
 
 		row->place[i] = (struct mk_sfc_place){ .function = number,
@@ -248,7 +262,8 @@ uint16_t mk_sfc_chain_id(const struct mk_sfc *sfc, const char *uid, bool has_end
 uint16_t mk_sfc_function_id(const struct mk_sfc *sfc, const char *namespace_, const char *name,
 			    uint64_t kind, uint16_t local_weight)
 {
-	return present(&sfc->functions, sfc_function_hash(namespace_, name, kind, local_weight));
+	return present(&sfc->functions,
+		       sfc_function_hash(sfc, namespace_, name, kind, local_weight));
 }
 
 /* ---- numbers that are free again ------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 
 #include "monokube/sfc.h"
 #include "base/error.h"
+#include "base/index.h"
 #include "base/ip.h"
 
 /* The file of names and states in the agent's state directory. The command line reads what
@@ -29,7 +30,10 @@
 
 struct mk_sfc;
 
-struct mk_sfc *mk_sfc_new(void); /* NULL: out of memory */
+/* @key: secret, of this node, for the hashes of functions (agent/core/hash_key.h). A Pod's author
+ * could otherwise choose a name that stands for another namespace's function. NULL: out of
+ * memory. */
+struct mk_sfc *mk_sfc_new(const uint8_t key[MK_SIPHASH_KEY_BYTES]);
 void mk_sfc_free(struct mk_sfc *sfc);
 
 /* ---- the numbers of an earlier agent: before the first compile ------------------------------- */

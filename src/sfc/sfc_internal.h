@@ -8,6 +8,7 @@
 #include "sfc/sfc.h"
 
 struct mk_sfc {
+	uint8_t key[MK_SIPHASH_KEY_BYTES];
 	struct numbers chains, functions, replicas;
 	/* By number. */
 	struct mk_sfc_chain *chain_rows;
@@ -20,8 +21,9 @@ struct mk_sfc {
 	struct mk_sfc_rows rows;
 };
 
-/* Return a well mixed hash of @text and, if it is not NULL, "/" and @more. Never 0. */
-uint64_t sfc_hash(const char *text, const char *more);
+/* Return a well mixed hash of @uid and, if it is not NULL, "/" and @more. Never 0. The API server
+ * chooses UIDs, and all nodes have the same hash. */
+uint64_t sfc_hash(const char *uid, const char *more);
 
 /* What a function is, beside its name: see mk_sfc_function_id(). */
 #define KIND_MASK (MK_SFC_TAP_MASK | MK_SFC_END_MASK | MK_SFC_HERE_MASK)
@@ -34,12 +36,9 @@ static inline uint64_t sfc_group(uint64_t name_hash)
 	return name_hash & ~MK_SFC_LOCAL_WEIGHT_MASK;
 }
 
-/* Return the hash of a function. */
-static inline uint64_t sfc_function_hash(const char *namespace_, const char *name, uint64_t kind,
-					 uint16_t local_weight)
-{
-	return (sfc_group(sfc_hash(namespace_, name)) & ~KIND_MASK) | kind | local_weight;
-}
+/* Return the hash of a function, with the key of @sfc. 0 only without @local_weight. */
+uint64_t sfc_function_hash(const struct mk_sfc *sfc, const char *namespace_, const char *name,
+			   uint64_t kind, uint16_t local_weight);
 
 /* Return the hash of a chain. */
 static inline uint64_t sfc_chain_hash(const char *uid, bool has_ends)

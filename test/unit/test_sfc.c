@@ -15,6 +15,7 @@ static struct mk_sfc_chain_object chains[MK_SFC_CHAINS + 8];
 static struct mk_sfc_pod_object pods[2048];
 static char texts[2048][16];
 static size_t chain_count, pod_count;
+static const uint8_t key[MK_SIPHASH_KEY_BYTES] = { 1, 2, 3 };
 static uint64_t now_ns;
 
 static void setup(void)
@@ -23,7 +24,7 @@ static void setup(void)
 	memset(chains, 0, sizeof(chains));
 	memset(pods, 0, sizeof(pods));
 	now_ns = 1000 * S;
-	sfc = mk_sfc_new();
+	sfc = mk_sfc_new(key);
 	ck_assert_ptr_nonnull(sfc);
 }
 
@@ -462,7 +463,7 @@ START_TEST(test_order)
 	for (size_t i = 0; i < MK_SFC_SLOTS; i++)
 		slots[i] = uid_of[function_of(0, 0)->replica[i]];
 	mk_sfc_free(sfc);
-	sfc = mk_sfc_new();
+	sfc = mk_sfc_new(key);
 	reverse();
 	compile();
 	for (size_t i = 0; i < pod_count; i++)
@@ -939,13 +940,49 @@ START_TEST(test_ends_gone)
 }
 END_TEST
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static uint64_t hash_with(const uint8_t *other, const char *namespace_, const char *function)
+{
+	uint64_t hash;
+
+	mk_sfc_free(sfc);
+	sfc = mk_sfc_new(other);
+	chain_count = 0;
+	add_chain("a", function, NULL)->namespace_ = namespace_;
+	compile();
+	hash = function_of(0, 0)->name_hash;
+	ck_assert_uint_eq(mk_sfc_function_id(sfc, namespace_, function, 0, 1),
+			  mk_sfc_rows(sfc)->chains[chains[0].number].place[0].function);
+	return hash;
+}
+
+/* Names of equal hashes would join a Pod to another namespace's function. So the hash has a secret
+ * key, which namespace and name cannot make up for. */
+START_TEST(test_names_are_hashed_with_the_key)
+{
+	static const uint8_t first[MK_SIPHASH_KEY_BYTES] = { 1 };
+	static const uint8_t second[MK_SIPHASH_KEY_BYTES] = { 2 };
+	static const uint8_t third[MK_SIPHASH_KEY_BYTES] = { 1, [15] = 1 };
+	uint64_t hash = hash_with(first, "ns", "firewall");
+
+	ck_assert_uint_ne(hash, hash_with(second, "ns", "firewall"));
+	ck_assert_uint_ne(hash, hash_with(third, "ns", "firewall"));
+	ck_assert_uint_ne(hash, hash_with(first, "nsf", "irewall"));
+	ck_assert_uint_ne(hash, hash_with(first, "firewall", "ns"));
+	ck_assert_uint_ne(hash, hash_with(first, "other", "firewall"));
+	ck_assert_uint_ne(hash, hash_with(first, "ns", "other"));
+	ck_assert_uint_eq(hash, hash_with(first, "ns", "firewall"));
+}
+END_TEST
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Take over all rows, as after a restart. */
 static struct mk_sfc *successor(void)
 {
 	const struct mk_sfc_rows *rows = mk_sfc_rows(sfc);
-	struct mk_sfc *next = mk_sfc_new();
+	struct mk_sfc *next = mk_sfc_new(key);
 
 	for (uint32_t i = 0; i < rows->chain_count; i++)
 		mk_sfc_recall_chain(next, i, &rows->chains[i]);
@@ -1125,6 +1162,7 @@ UNIT_SUITE("sfc")
 	tcase_add_test(slots, test_drained);
 	tcase_add_test(slots, test_weight_changes);
 	tcase_add_test(slots, test_two_weights);
+	tcase_add_test(slots, test_names_are_hashed_with_the_key);
 	tcase_add_test(slots, test_order);
 	tcase_add_test(numbers, test_restart);
 	tcase_add_test(numbers, test_gone_while_away);

@@ -23,6 +23,7 @@ static struct mk_sfc_counts counts;
 static struct mk_sfc_chain_object chains[2];
 static struct mk_sfc_pod_object pods[4];
 static size_t chain_count, pod_count;
+static const uint8_t hash_key[MK_SIPHASH_KEY_BYTES];
 static uint64_t now_ns;
 
 /* ---- start and stop -------------------------------------------------------------------------- */
@@ -31,7 +32,7 @@ static void start(void)
 {
 	made = mk_sfc_sync_new(&sfc_tables, &err);
 	ck_assert_msg(made != NULL, "%s", mk_error_text(&err));
-	sfc = mk_sfc_new();
+	sfc = mk_sfc_new(hash_key);
 	ck_assert_ptr_nonnull(sfc);
 	mk_sfc_sync_recall(made, sfc);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/core/hash_key.h"
 #include "agent/policy/policies.h"
 
 #include <malloc.h>
@@ -6,7 +7,6 @@
 #include <string.h>
 
 #include "agent/policy/denied.h"
-#include "agent/policy/hash_key.h"
 #include "agent/policy/measures.h"
 #include "agent/policy/notes.h"
 #include "agent/policy/sandboxes.h"
@@ -154,7 +154,7 @@ static int begin(struct mk_node_policies *policies, struct mk_error *err)
 
 	if (policies->compiler)
 		return 0;
-	ret = hash_key_read(core->config.state_dir, view.hash_key, err);
+	ret = mk_hash_key_read(core->config.state_dir, view.hash_key, err);
 	if (ret < 0)
 		return ret;
 	memcpy(view.pod_ranges, core->config.cluster.of, sizeof(view.pod_ranges));

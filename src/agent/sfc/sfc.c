@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/core/hash_key.h"
 #include "agent/sfc/objects.h"
 #include "agent/sfc/sfc.h"
 #include "base/time.h"
@@ -81,13 +82,18 @@ static struct mk_sfc_sync *sync_of(const struct mk_family *family)
 static int begin(struct mk_node_sfc *sfc, struct mk_error *err)
 {
 	const struct mk_core *core = sfc->node->core;
+	uint8_t key[MK_SIPHASH_KEY_BYTES];
+	int ret;
 
 	if (sfc->sfc)
 		return 0;
+	ret = mk_hash_key_read(core->config.state_dir, key, err);
+	if (ret < 0)
+		return ret;
 	sfc->ports = sfc->ports ?: calloc(1, sizeof(*sfc->ports));
 	sfc->macs = sfc->macs ?: calloc(1, sizeof(*sfc->macs));
 	sfc->said = sfc->said ?: calloc(1, sizeof(*sfc->said));
-	sfc->sfc = sfc->ports && sfc->macs && sfc->said ? mk_sfc_new() : NULL;
+	sfc->sfc = sfc->ports && sfc->macs && sfc->said ? mk_sfc_new(key) : NULL;
 	if (!sfc->sfc)
 		return mk_error_errno(err, ENOMEM, "cannot keep service function chains");
 	for (size_t i = 0; i < MK_FAMILIES; i++)

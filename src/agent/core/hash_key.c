@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/policy/hash_key.h"
+#include "agent/core/hash_key.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +11,14 @@
 #include "base/state_file.h"
 #include "datapath/policy/names.h"
 
-static int make(const char *path, uint8_t key[HASH_KEY_BYTES], struct mk_error *err)
+static int make(const char *path, uint8_t key[MK_SIPHASH_KEY_BYTES], struct mk_error *err)
 {
-	if (getrandom(key, HASH_KEY_BYTES, 0) != HASH_KEY_BYTES)
+	if (getrandom(key, MK_SIPHASH_KEY_BYTES, 0) != MK_SIPHASH_KEY_BYTES)
 		return mk_error_errno(err, errno, "no random numbers for '%s'", path);
-	return mk_file_replace(path, key, HASH_KEY_BYTES, 0600, err);
+	return mk_file_replace(path, key, MK_SIPHASH_KEY_BYTES, 0600, err);
 }
 
-int hash_key_read(const char *state_dir, uint8_t key[HASH_KEY_BYTES], struct mk_error *err)
+int mk_hash_key_read(const char *state_dir, uint8_t key[MK_SIPHASH_KEY_BYTES], struct mk_error *err)
 {
 	cleanup_free char *data = NULL;
 	char path[PATH_MAX];
@@ -27,11 +27,11 @@ int hash_key_read(const char *state_dir, uint8_t key[HASH_KEY_BYTES], struct mk_
 
 	if (ret < 0)
 		return ret;
-	ret = mk_file_read(path, HASH_KEY_BYTES, &data, &size, err);
+	ret = mk_file_read(path, MK_SIPHASH_KEY_BYTES, &data, &size, err);
 	if (ret < 0 && ret != -ENOENT && ret != -EFBIG)
 		return ret;
-	if (ret < 0 || size != HASH_KEY_BYTES)
+	if (ret < 0 || size != MK_SIPHASH_KEY_BYTES)
 		return make(path, key, err);
-	memcpy(key, data, HASH_KEY_BYTES);
+	memcpy(key, data, MK_SIPHASH_KEY_BYTES);
 	return 0;
 }
