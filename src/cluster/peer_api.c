@@ -69,7 +69,8 @@ struct mk_peer_api {
 	struct mk_reflector *reflectors[ALL_KINDS];
 	struct health health[ALL_KINDS];
 	struct inbox *inbox; /* NULL: nothing is written, or nothing can be */
-	bool was_connected, withdraws;
+	size_t objects_max;
+	bool was_connected, withdraws, serves_too_much;
 };
 
 static void read_secret(uv_timer_t *timer);
@@ -275,14 +276,17 @@ static void next_server(uv_timer_t *timer)
 {
 	struct mk_peer_api *api = timer->data;
 	struct mk_error err;
-	int ret;
+	int ret = 0;
 
-	if (serves(api))
+	if (serves(api) && !api->serves_too_much)
 		return;
+	api->serves_too_much = false;
 	hang_up(api);
 	begin_again(api);
-	api->server = (api->server + 1) % api->servers.count;
-	ret = mk_credentials_use(&api->credentials, api->servers.of[api->server], &err);
+	if (api->secret) {
+		api->server = (api->server + 1) % api->servers.count;
+		ret = mk_credentials_use(&api->credentials, api->servers.of[api->server], &err);
+	}
 	ret = ret ?: connect_to(api, &err);
 	if (ret < 0)
 		mk_log_error("peer %s: %s", api->peer, err.text);
@@ -345,6 +349,27 @@ static void does_not_answer(struct mk_peer_api *api, struct health *health, cons
 			api->credentials.server, text, api->secret);
 }
 
+/* Nothing of these objects stays in memory. All lists begin again later. */
+static void pause_reading(uv_timer_t *timer)
+{
+	struct mk_peer_api *api = timer->data;
+
+	for (size_t kind = 0; kind < ALL_KINDS; kind++)
+		mk_reflector_stop(mk_steal_ptr(api->reflectors[kind]));
+	begin_again(api);
+	uv_timer_start(timer, next_server, api->lead->kube->timing.backoff_max_ms, 0);
+}
+
+static void serves_too_much(struct mk_peer_api *api, struct health *health, const char *text)
+{
+	set_health(
+		api, health, MK_PEER_API_UNREACHABLE,
+		"%s: %.200s; copies stay; it tries again: raise spec.limits of the ClusterPeer, or let the peer publish less",
+		server_of(api), text);
+	api->serves_too_much = true;
+	uv_timer_start(&api->rotation, pause_reading, 0, 0);
+}
+
 static void on_failure(struct mk_peer_api *api, struct health *health,
 		       const struct mk_http_result *result, const char *text)
 {
@@ -358,6 +383,8 @@ static void on_failure(struct mk_peer_api *api, struct health *health,
 			   server_of(api), text,
 			   result->status == 403 ? api->resources[health - api->health].remedy
 						 : "write a valid token into the Secret");
+	} else if (result->failure == -E2BIG) {
+		serves_too_much(api, health, text);
 	} else if (result->status == 404) {
 		answers(api, health);
 	} else if (result->status < 200 || result->status >= 500 || result->failure < 0) {
@@ -450,6 +477,7 @@ static void describe_one(struct mk_peer_api *api, size_t index)
 			  : api->secret ? ITS_REMEDY
 					: INBOX_REMEDY,
 		.optional = true,
+		.objects_max = api->objects_max,
 		.model_kind = MK_KIND_COUNT,
 		.unused = unused,
 	};
@@ -593,6 +621,7 @@ struct mk_peer_api *mk_peer_api_start(struct mk_lead *lead,
 	}
 	api->lead = lead;
 	api->listener = *listener;
+	api->objects_max = options->objects_max;
 	api->backoff = (struct mk_backoff){ ROTATE_MIN_MS, ROTATE_MAX_MS, 0 };
 	name_all(api, options);
 	uv_timer_init(lead->kube->loop, &api->timer);

@@ -45,6 +45,7 @@ struct mk_peer_api_options {
 	const char *peer;
 	const char *secret; /* in MK_PEERS_NAMESPACE; NULL: the peer's inbox here is read */
 	const char *own; /* the inbox of this cluster at the peer is written; NULL: none is */
+	size_t objects_max; /* of a kind; a peer that serves more is not read */
 };
 
 typedef bool mk_peer_api_wanted_fn(void *ctx, enum mk_peer_api_kind kind, const char *name);

@@ -332,6 +332,26 @@ def hostile():
     client.alive()
 
 
+def serves_too_much():
+    """a peer that serves far more than its limits allow is not read, and named; copies stay, and it is read again when it serves less"""
+    east, west = peer_server(), Server()
+    add_secret(west, secret_of(east))
+    add_peer(west, "east", podCidr="240.0.0.0/16", secretName="peer-east", limits={"services": 1, "nodes": 1})
+    client = leads(start(west, "worker-1", "--backoff-max-ms", "3000"))
+    copies(west, "web")
+    for i in range(1036):
+        east.done("POST", PUBLISHED % (THERE, "services"), service("many-%04d" % i))
+    becomes(west, "Unreachable", text="more than 1036 objects of kind PublishedService; copies stay")
+    copies(west, "web")
+    for name in names(east, PUBLISHED % (THERE, "services")):
+        east.done("DELETE", PUBLISHED % (THERE, "services/" + name))
+    east.done("POST", PUBLISHED % (THERE, "services"), service("api"))
+    becomes(west, "Complete", "Imported")
+    becomes(west, "Connected", text=east.url)
+    copies(west, "api")
+    client.alive()
+
+
 def hub_is_read():
     """what a hub shows of another cluster is copied with accept: Transit, with the hub's name, and introduced"""
     east, west, client = pair()
@@ -557,4 +577,4 @@ def both_ways():
 
 if __name__ == "__main__":
     sys.exit(run([remapped, events_of_a_peer, inbox_is_read, inbox_is_written, inbox_is_denied, inbox_without_answer, both_ways, hub_is_read, come_and_go, by_hand, taken_over, token, lost_secret, certificate, away_and_back, in_turn, without_resources,
-                  next_leader, hostile]))
+                  next_leader, hostile, serves_too_much]))

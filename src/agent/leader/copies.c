@@ -85,6 +85,13 @@ static void stop_peer(struct mk_leader *leader, struct leader_peer *peer, bool p
 	leader_inbox_leave(leader, peer);
 }
 
+/* Several times as many as the limits allow. Up to here, objects above the limits are left out one
+ * by one, and named. */
+static size_t objects_max(const struct mk_peer_limits *limits)
+{
+	return 4 * (2 * (size_t)limits->services + limits->nodes) + 1024;
+}
+
 static int begin_peer(struct mk_leader *leader, const struct mk_cluster_peer *of,
 		      struct leader_peer **begun, struct mk_error *err)
 {
@@ -92,6 +99,7 @@ static int begin_peer(struct mk_leader *leader, const struct mk_cluster_peer *of
 		.peer = of->name,
 		.secret = of->secret,
 		.own = of->publishes_to ? leader->config->cluster_name : NULL,
+		.objects_max = objects_max(&of->limits),
 	};
 	struct leader_peer *peer = calloc(1, sizeof(*peer));
 	const struct mk_peer_api_listener listener = { on_object, on_listed,

@@ -57,6 +57,17 @@ static int apply(struct mk_reflector *reflector, struct mk_span object,
 	return ret ?: reflector->sink.apply(reflector->sink.ctx, resource, tree, err);
 }
 
+/* The memory of a server's objects has a limit if the server is not trusted. */
+static int check_count(const struct mk_reflector *reflector, struct mk_error *err)
+{
+	size_t max = reflector->resource->objects_max;
+
+	if (!max || seen_count(reflector->seen) <= max)
+		return 0;
+	return mk_error_set(err, E2BIG, "the server has more than %zu objects of kind %s", max,
+			    reflector->resource->kind);
+}
+
 /* An invalid object costs a line in the log and affects nothing else. It counts as seen, so that
  * the line comes once per version. */
 static int put(struct mk_reflector *reflector, struct mk_span object, struct mk_object_head *head,
@@ -74,6 +85,10 @@ static int put(struct mk_reflector *reflector, struct mk_span object, struct mk_
 		return mk_error_errno(err, ENOMEM, "one more object");
 	if (ret > 0)
 		return 0;
+	if (check_count(reflector, err) < 0) {
+		seen_remove(reflector->seen, head);
+		return -err->code;
+	}
 	ret = apply(reflector, object, head, &why);
 	seen_set_usable(reflector->seen, head, ret == 0);
 	if (ret < 0) {

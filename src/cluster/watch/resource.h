@@ -41,6 +41,7 @@ struct mk_resource {
 	const char *field_selector; /* NULL: all */
 	const char *older_field_selector; /* for a server that does not know all those fields */
 	const char *remedy; /* if the server refuses access, which is not as if it lacked it */
+	size_t objects_max; /* a server that serves more is not read; 0: it is */
 	enum mk_kind model_kind;
 	bool optional; /* the server may lack or refuse it */
 	bool custom; /* it comes with a CRD, and goes with it */
