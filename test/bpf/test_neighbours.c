@@ -6,6 +6,7 @@
 #include <netinet/icmp6.h>
 #include <string.h>
 
+#include "bpf/peers.h"
 #include "bpf/run.h"
 
 #define POD	    "fd00:a:f4:1::2"
@@ -217,6 +218,23 @@ START_TEST(test_never_to_a_pod)
 }
 END_TEST
 
+/* Pods of another cluster reach no link of this one either. */
+START_TEST(test_of_another_cluster)
+{
+	static const uint8_t types[] = { 130, 131, 132, 133, 134, 135, 136, 137, LISTENERS };
+	struct frame in = peers_frame(PEER_EAST, FIXTURE_CLUSTER, "icmp 10.244.2.9 > 10.244.1.3 7",
+				      &(struct frame_options){ .payload_bytes = 16, .ttl = 255 });
+
+	peers_reset();
+	fixture_expect("a ping", MK_HOOK_CLUSTER, &in, TO_POD, NULL);
+	for (int i = 0; i < ROWS(types); i++) {
+		in.byte[L4] = types[i];
+		frame_fix_icmp_checksum(&in);
+		peers_expect_drop("to a pod", MK_HOOK_CLUSTER, &in, MK_DROP_NEIGHBOUR_DISCOVERY);
+	}
+}
+END_TEST
+
 /* No pod gets a packet from a link-local address: those of two links are not the same host. */
 START_TEST(test_link_local_source)
 {
@@ -317,6 +335,12 @@ START_TEST(test_source)
 }
 END_TEST
 
+static void use_ipv6_and_clusters(void)
+{
+	family_use_ipv6();
+	fixture_clusters();
+}
+
 BPF_SUITE("neighbours")
 {
 	TCase *tcase = bpf_case_ipv6(suite, "neighbours");
@@ -329,4 +353,7 @@ BPF_SUITE("neighbours")
 	tcase_add_test(tcase, test_uplink_multicast);
 	tcase_add_loop_test(tcase, test_destination, 0, ROWS(addresses));
 	tcase_add_loop_test(tcase, test_source, 0, ROWS(addresses));
+	tcase = bpf_case_after(suite, "neighbours and clusters", use_ipv6_and_clusters,
+			       family_use_again);
+	tcase_add_test(tcase, test_of_another_cluster);
 }
