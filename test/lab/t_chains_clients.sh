@@ -5,6 +5,7 @@
 #
 #   node1: firewall-1; node2: shop/web, firewall-2; node3: firewall-3, for a while; world is the client
 set -euo pipefail
+export MK_LAB_ROUTING=Auto # directServerReturn needs direct packets
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 # shellcheck source=test/lab/lib/node_ports.sh

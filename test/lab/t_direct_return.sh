@@ -3,6 +3,7 @@
 # test/lab/t_direct_return.sh - setting directServerReturn: a pod of node2 answers clients of all nodes' NodePorts,
 # and node2 sends the answers to the client itself. Only the first and the last packets go by the node that was asked.
 set -euo pipefail
+export MK_LAB_ROUTING=Auto # directServerReturn needs direct packets
 # shellcheck source=test/lab/lib/tap.sh
 . "$(dirname "$(realpath "$0")")/lib/tap.sh"
 # shellcheck source=test/lab/lib/node_ports.sh
