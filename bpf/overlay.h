@@ -319,24 +319,66 @@ static __always_inline int is_outer_for_host(struct __sk_buff *skb,
 	return ret < 0 || ret == BPF_FIB_LKUP_RET_NOT_FWDED || ret == BPF_FIB_LKUP_RET_FWD_DISABLED;
 }
 
+/* Check UDP of the other family. Returns 0, or a drop reason: it is a carrier that no node has
+ * sent. */
+static __always_inline int check_far_udp(struct __sk_buff *skb, const struct outer_headers *outer)
+{
+	struct carrier_sender sender = { .addr = outer->saddr };
+	struct udphdr udp = { 0 };
+
+	if (bpf_skb_load_bytes(skb, outer->l4_off, &udp, sizeof(udp)))
+		return outer->is_fragment ? MK_DROP_TRUNCATED : 0;
+	if (udp.dest != mk_node.vxlan_port)
+		return 0;
+	sender.peer = bpf_map_lookup_elem(&far_peers, &outer->saddr);
+	return check_carrier(skb, outer->l4_off, outer->is_fragment, &sender);
+}
+
+#define MK_FAR_CARRIER_BYTES \
+	(sizeof(((struct outer_quote *)0)->ip) + sizeof(struct udphdr) + 8 + ETH_HLEN)
+
+/* Does the error @quote from @sender make this host's carriers to a node smaller? See
+ * is_about_node() in nat.bpf.c. */
+static __always_inline int is_about_far_node(const struct outer_quote *quote,
+					     const struct mk_far_addr *node,
+					     const struct mk_far_addr *sender)
+{
+	const struct mk_link_set *links = links_now();
+
+	if (!links || outer_mtu(quote) >= links->overlay_mtu_bytes + MK_FAR_CARRIER_BYTES)
+		return 0;
+	if (!MK_CARRIERS_FRAGMENT && sender->word[3] != node->word[3])
+		return 0;
+	return !!bpf_map_lookup_elem(&far_peers, node);
+}
+
+/* Check ICMP of the other family as shrinks_carriers() does. Returns 0 or a drop reason. */
+static __always_inline int check_far_icmp(struct __sk_buff *skb, const struct outer_headers *outer)
+{
+	struct outer_quote quote = { 0 };
+	struct mk_far_addr node;
+
+	if (bpf_skb_load_bytes(skb, outer->l4_off, &quote.icmp, sizeof(quote.icmp)))
+		return outer->is_fragment ? MK_DROP_TRUNCATED : 0;
+	if (!outer_is_too_big(&quote))
+		return 0;
+	if (bpf_skb_load_bytes(skb, outer->l4_off, &quote, sizeof(quote)))
+		return MK_DROP_FORGED_ERROR;
+	if (outer_quoted(&quote, &node) == IPPROTO_UDP && quote.udp.dest == mk_node.vxlan_port)
+		return MK_DROP_FORGED_ERROR;
+	return is_about_far_node(&quote, &node, &outer->saddr) ? MK_DROP_FORGED_ERROR : 0;
+}
+
 /* Check a packet of the other family. Returns MK_GO_ON, or a drop reason: it hides its headers, or
- * is a carrier for this host that no node has sent. */
+ * is for this host and a carrier or an error that no host may send. */
 static __always_inline int check_far(struct __sk_buff *skb)
 {
 	struct outer_headers outer = { 0 };
 	int ret = outer_read(skb, &outer);
-	struct carrier_sender sender;
-	struct udphdr udp = { 0 };
 
 	if (ret != MK_GO_ON || !outer.l4_off)
 		return ret;
-	if (bpf_skb_load_bytes(skb, outer.l4_off, &udp, sizeof(udp)))
-		return outer.is_fragment ? MK_DROP_TRUNCATED : MK_GO_ON;
-	if (udp.dest != mk_node.vxlan_port)
-		return MK_GO_ON;
-	sender.addr = outer.saddr;
-	sender.peer = bpf_map_lookup_elem(&far_peers, &outer.saddr);
-	ret = check_carrier(skb, outer.l4_off, outer.is_fragment, &sender);
+	ret = outer.proto == IPPROTO_UDP ? check_far_udp(skb, &outer) : check_far_icmp(skb, &outer);
 	if (!ret)
 		return MK_GO_ON;
 	return is_outer_for_host(skb, &outer) ? ret : MK_GO_ON;

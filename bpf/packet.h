@@ -381,7 +381,8 @@ struct fragment_part {
 /* The outer headers of a packet of the other family. */
 struct outer_headers {
 	struct mk_far_addr saddr, daddr;
-	__u32 l4_off; /* of UDP; 0: it has none */
+	__u32 l4_off; /* of UDP or ICMP; 0: it has none */
+	__u8 proto;
 	__u8 is_fragment; /* the first one */
 };
 

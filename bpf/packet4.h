@@ -355,14 +355,21 @@ static __always_inline int other_family_next(struct __sk_buff *skb, enum mk_entr
 #define MK_FAR_ETH_P  ETH_P_IPV6
 #define MK_FAR_FAMILY 10 /* AF_INET6 */
 
+/* An ICMP error of the other family, and the first headers of the packet that it quotes. */
+struct outer_quote {
+	struct icmphdr icmp;
+	struct ipv6hdr ip;
+	struct udphdr udp;
+};
+
 /* An address of this family in the form of those of both. */
 static __always_inline struct mk_far_addr far_addr(const struct mk_addr *addr)
 {
 	return (struct mk_far_addr){ { 0, 0, bpf_htonl(0xffff), addr->word[0] } };
 }
 
-/* Read the headers of an IPv6 packet up to UDP's. outer->l4_off stays 0 if it has none, or is a
- * later fragment. Returns MK_GO_ON or a drop reason. */
+/* Read the headers of an IPv6 packet up to those of UDP or ICMPv6. outer->l4_off stays 0 if it has
+ * neither, or is a later fragment. Returns MK_GO_ON or a drop reason. */
 static __always_inline int outer_read(struct __sk_buff *skb, struct outer_headers *outer)
 {
 	struct headers headers;
@@ -376,11 +383,31 @@ static __always_inline int outer_read(struct __sk_buff *skb, struct outer_header
 	__builtin_memcpy(&outer->saddr, &ip->saddr, sizeof(outer->saddr));
 	__builtin_memcpy(&outer->daddr, &ip->daddr, sizeof(outer->daddr));
 	ret = walk_headers(skb, MK_L3_OFF + sizeof(*ip), ip->nexthdr, &headers);
-	if (ret != MK_GO_ON || headers.proto != IPPROTO_UDP || is_later(&headers))
+	if (ret != MK_GO_ON || is_later(&headers) ||
+	    (headers.proto != IPPROTO_UDP && headers.proto != IPPROTO_ICMPV6))
 		return ret;
 	outer->l4_off = headers.l4_off;
+	outer->proto = headers.proto;
 	outer->is_fragment = !!(headers.fragment & bpf_htons(MK_FRAGMENT_MORE));
 	return MK_GO_ON;
+}
+
+/* Does the ICMPv6 error @quote say that a packet was too big? */
+static __always_inline int outer_is_too_big(const struct outer_quote *quote)
+{
+	return quote->icmp.type == 2 && quote->icmp.code == 0;
+}
+
+static __always_inline __u32 outer_mtu(const struct outer_quote *quote)
+{
+	return bpf_ntohl(quote->icmp.un.gateway);
+}
+
+/* Set *@addr to the quoted packet's destination. Returns its protocol. */
+static __always_inline __u8 outer_quoted(const struct outer_quote *quote, struct mk_far_addr *addr)
+{
+	__builtin_memcpy(addr, &quote->ip.daddr, sizeof(*addr));
+	return quote->ip.nexthdr;
 }
 
 static __always_inline void outer_fib_set(struct bpf_fib_lookup *fib,

@@ -399,6 +399,12 @@ static __always_inline int other_family_next(struct __sk_buff *skb, enum mk_entr
 #define MK_FAR_ETH_P  ETH_P_IP
 #define MK_FAR_FAMILY 2 /* AF_INET */
 
+struct outer_quote {
+	struct icmphdr icmp;
+	struct iphdr ip;
+	struct udphdr udp;
+};
+
 /* An address of this family in the form of those of both. */
 static __always_inline struct mk_far_addr far_addr(const struct mk_addr *addr)
 {
@@ -410,20 +416,39 @@ static __always_inline struct mk_far_addr far_addr(const struct mk_addr *addr)
 #define MK_IPV4_OFFSET_MASK 0x1fff
 #define MK_IPV4_MORE	    0x2000
 
-/* Read the headers of an IPv4 packet up to UDP's, as packet4.h does for IPv6. */
+/* Read the headers of an IPv4 packet up to those of UDP or ICMP, as packet4.h does for IPv6. */
 static __always_inline int outer_read(struct __sk_buff *skb, struct outer_headers *outer)
 {
 	struct iphdr *ip;
 
 	packet_pull(skb, MK_L3_OFF + sizeof(*ip));
 	ip = packet_at(skb, MK_L3_OFF, sizeof(*ip));
-	if (!ip || ip->protocol != IPPROTO_UDP || ip->frag_off & bpf_htons(MK_IPV4_OFFSET_MASK))
+	if (!ip || ip->frag_off & bpf_htons(MK_IPV4_OFFSET_MASK) ||
+	    (ip->protocol != IPPROTO_UDP && ip->protocol != IPPROTO_ICMP))
 		return MK_GO_ON;
 	outer->saddr = (struct mk_far_addr){ { 0, 0, bpf_htonl(0xffff), ip->saddr } };
 	outer->daddr = (struct mk_far_addr){ { 0, 0, bpf_htonl(0xffff), ip->daddr } };
 	outer->l4_off = MK_L3_OFF + ip->ihl * 4;
+	outer->proto = ip->protocol;
 	outer->is_fragment = !!(ip->frag_off & bpf_htons(MK_IPV4_MORE));
 	return MK_GO_ON;
+}
+
+static __always_inline int outer_is_too_big(const struct outer_quote *quote)
+{
+	return quote->icmp.type == ICMP_DEST_UNREACH && quote->icmp.code == ICMP_FRAG_NEEDED;
+}
+
+static __always_inline __u32 outer_mtu(const struct outer_quote *quote)
+{
+	return bpf_ntohs(quote->icmp.un.frag.mtu);
+}
+
+/* This host's packets have no IPv4 options. */
+static __always_inline __u8 outer_quoted(const struct outer_quote *quote, struct mk_far_addr *addr)
+{
+	*addr = (struct mk_far_addr){ { 0, 0, bpf_htonl(0xffff), quote->ip.daddr } };
+	return quote->ip.protocol;
 }
 
 static __always_inline void outer_fib_set(struct bpf_fib_lookup *fib,

@@ -149,6 +149,62 @@ START_TEST(test_far_before_nodes_are_known)
 }
 END_TEST
 
+static const struct {
+	const char *name, *error, *quoted;
+	uint16_t fragment;
+	size_t quote_bytes;
+	enum where where;
+	uint32_t mtu;
+	bool passes_ipv4; /* whose carriers may be fragmented */
+} far_errors[] = {
+	{ "overlay packets are too big", "icmp 203.0.113.10 > 192.168.99.11",
+	  "udp 192.168.99.11:40000 > 192.168.99.12:4789", 0, 0, DROPPED, 1280, false },
+	{ ".. in a first fragment that hides what it is about", "icmp 203.0.113.10 > 192.168.99.11",
+	  "udp 192.168.99.11:40000 > 192.168.99.12:4789", MF, 4, DROPPED, 1280, false },
+	{ ".. to a host that is no node", "icmp 203.0.113.10 > 192.168.99.11",
+	  "udp 192.168.99.11:40000 > 192.168.99.77:4789", 0, 0, DROPPED, 1280, false },
+	{ "a ping of a node is too big", "icmp 192.168.99.12 > 192.168.99.11",
+	  "icmp 192.168.99.11 > 192.168.99.12 7", 0, 0, DROPPED, 1499, false },
+	{ ".. but overlay packets are not", "icmp 192.168.99.12 > 192.168.99.11",
+	  "icmp 192.168.99.11 > 192.168.99.12 7", 0, 0, TO_HOST, 1500, false },
+	{ "a connection to a node is too big, for a router", "icmp 203.0.113.10 > 192.168.99.11",
+	  "tcp 192.168.99.11:10250 > 192.168.99.12:40000", 0, 0, DROPPED, 1499, true },
+	{ "the host's own packets are too big", "icmp 203.0.113.10 > 192.168.99.11",
+	  "tcp 192.168.99.11:40000 > 203.0.113.7:443", 0, 0, TO_HOST, 1280, false },
+};
+
+/* Carriers of IPv6 are 20 bytes longer. */
+static struct frame far_error(size_t row)
+{
+	sa_family_t of = other_of(family());
+	struct frame quoted = make_in(of, far_errors[row].quoted, NULL);
+	const struct frame_options about = {
+		.icmp_type = 3,
+		.icmp_code = 4,
+		.icmp_mtu = far_errors[row].mtu + (of == AF_INET6 ? 20 : 0),
+		.fragment = far_errors[row].fragment,
+		.quote = &quoted,
+		.quote_bytes = far_errors[row].quote_bytes,
+	};
+
+	return make_in(of, far_errors[row].error, &about);
+}
+
+/* An error that any sender may forge makes no overlay packet smaller. */
+START_TEST(test_far_shrinking)
+{
+	struct frame in = far_error((size_t)_i), out;
+	bool dropped =
+		far_errors[_i].where == DROPPED && !(far_errors[_i].passes_ipv4 && family_is6());
+
+	know_nodes();
+	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == (dropped ? DROPPED : TO_HOST),
+		      "%s", far_errors[_i].name);
+	ck_assert_msg(fixture_drops(MK_HOOK_UPLINK, MK_DROP_FORGED_ERROR) == dropped, "%s",
+		      far_errors[_i].name);
+}
+END_TEST
+
 #define IPV6_BYTES 40
 
 /* Insert @count extension headers (destination options, 8 bytes of padding) before UDP. */
@@ -430,6 +486,7 @@ static TCase *far_case(Suite *suite, const char *name, SFun setup)
 
 	tcase_add_loop_test(tcase, test_far, 0, ROWS(far_rows));
 	tcase_add_test(tcase, test_far_before_nodes_are_known);
+	tcase_add_loop_test(tcase, test_far_shrinking, 0, ROWS(far_errors));
 	return tcase;
 }
 
