@@ -352,6 +352,51 @@ def serves_too_much():
     client.alive()
 
 
+def senseless(nameless, nested):
+    """An API server of east with objects that have no name, and others that nest too deeply."""
+    east = peer_server()
+    saved = save(east)
+    with open(saved[-1]) as f:
+        many = json.load(f)
+    for i in range(nameless + nested):
+        obj = service("odd-%05d" % i)
+        obj["metadata"].update(resourceVersion="1", uid="uid-%05d" % i)
+        if i < nameless:
+            del obj["metadata"]["name"]
+        else:
+            obj["spec"]["later"] = json.loads("[" * 40 + "]" * 40)
+        many["items"].append(obj)
+    with open(saved[-1], "w") as f:
+        json.dump(many, f)
+    east.stop()
+    harness.running.remove(east)
+    return peer_server(*saved)
+
+
+def makes_no_sense():
+    """objects of a peer that cannot be read cost two lines of the log for each list, and hide no line about this cluster's own"""
+    east, west = senseless(40, 40), Server()
+    add_secret(west, secret_of(east))
+    add_peer(west, "east", podCidr="240.0.0.0/16", secretName="peer-east")
+    client = leads(start(west))
+    copies(west, "web")
+    client.logs("PublishedServices at peer east: 80 objects of the list were skipped")
+    expect("lines about single objects", client.said().count("skipped: PublishedServices at peer east"), 1)
+    add_service(west, "odd", ports=[{"port": 0}])
+    client.logs("skipped: Service shop/odd")
+    client.alive()
+
+
+def has_no_names():
+    """a peer that serves objects without names, more than its limits allow, is read no further"""
+    east, west = senseless(1100, 0), Server()
+    add_secret(west, secret_of(east))
+    add_peer(west, "east", podCidr="240.0.0.0/16", secretName="peer-east", limits={"services": 1, "nodes": 1})
+    client = leads(start(west))
+    becomes(west, "Unreachable", text="more than 1036 objects of kind PublishedService; copies stay")
+    client.alive()
+
+
 def hub_is_read():
     """what a hub shows of another cluster is copied with accept: Transit, with the hub's name, and introduced"""
     east, west, client = pair()
@@ -577,4 +622,4 @@ def both_ways():
 
 if __name__ == "__main__":
     sys.exit(run([remapped, events_of_a_peer, inbox_is_read, inbox_is_written, inbox_is_denied, inbox_without_answer, both_ways, hub_is_read, come_and_go, by_hand, taken_over, token, lost_secret, certificate, away_and_back, in_turn, without_resources,
-                  next_leader, hostile, serves_too_much]))
+                  next_leader, hostile, serves_too_much, makes_no_sense, has_no_names]))

@@ -420,8 +420,11 @@ static void choose(struct mk_reflector *reflector, struct mk_query *query)
 	query->field_selector = reflector->older_selector
 					? reflector->resource->older_field_selector
 					: reflector->resource->field_selector;
-	if (!*reflector->version && !reflector->continue_)
+	if (!*reflector->version && !reflector->continue_) {
 		seen_begin(reflector->seen);
+		reflector->skipped = 0;
+		reflector->nameless = 0;
+	}
 }
 
 static int ask(struct mk_reflector *reflector, const struct mk_query *query, struct mk_error *err)

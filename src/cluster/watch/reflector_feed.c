@@ -57,44 +57,62 @@ static int apply(struct mk_reflector *reflector, struct mk_span object,
 	return ret ?: reflector->sink.apply(reflector->sink.ctx, resource, tree, err);
 }
 
-/* The memory of a server's objects has a limit if the server is not trusted. */
-static int check_count(const struct mk_reflector *reflector, struct mk_error *err)
+/* A server that is not trusted has a limit: for the memory of its objects, and for objects without
+ * a name, which nothing remembers. */
+static int check_count(const struct mk_reflector *reflector, size_t count, struct mk_error *err)
 {
 	size_t max = reflector->resource->objects_max;
 
-	if (!max || seen_count(reflector->seen) <= max)
+	if (!max || count <= max)
 		return 0;
 	return mk_error_set(err, E2BIG, "the server has more than %zu objects of kind %s", max,
 			    reflector->resource->kind);
 }
 
-/* An invalid object costs a line in the log and affects nothing else. It counts as seen, so that
- * the line comes once per version. */
+/* An invalid object costs a line in the log and affects nothing else. Of a server that is not
+ * trusted, the first one of a list has a line of its own kind, so that the limit of lines hides
+ * none about other servers. */
+static void skip(struct mk_reflector *reflector, char *why)
+{
+	reflector->skipped++;
+	reflector_printable(why);
+	if (!reflector->resource->objects_max)
+		mk_log_warn("skipped: %s", why);
+	else if (reflector->skipped == 1)
+		mk_log_warn("skipped: %s: %s", reflector->resource->name, why);
+}
+
+static int put_nameless(struct mk_reflector *reflector, struct mk_error *err)
+{
+	char why[MK_STATUS_CHARS];
+
+	snprintf(why, sizeof(why), "%s without a name", reflector->resource->kind);
+	skip(reflector, why);
+	return check_count(reflector, ++reflector->nameless, err);
+}
+
+/* An invalid object counts as seen, so that its line comes once per version. */
 static int put(struct mk_reflector *reflector, struct mk_span object, struct mk_object_head *head,
 	       struct mk_error *err)
 {
 	struct mk_error why;
 	int ret;
 
-	if (!head->name.text || head->name.size == 0) {
-		mk_log_warn("skipped: %s without a name", reflector->resource->kind);
-		return 0;
-	}
+	if (!head->name.text || head->name.size == 0)
+		return put_nameless(reflector, err);
 	ret = seen_add(reflector->seen, head);
 	if (ret < 0)
 		return mk_error_errno(err, ENOMEM, "one more object");
 	if (ret > 0)
 		return 0;
-	if (check_count(reflector, err) < 0) {
+	if (check_count(reflector, seen_count(reflector->seen), err) < 0) {
 		seen_remove(reflector->seen, head);
 		return -err->code;
 	}
 	ret = apply(reflector, object, head, &why);
 	seen_set_usable(reflector->seen, head, ret == 0);
-	if (ret < 0) {
-		reflector_printable(why.text);
-		mk_log_warn("skipped: %s", why.text);
-	}
+	if (ret < 0)
+		skip(reflector, why.text);
 	return 0;
 }
 
@@ -122,8 +140,9 @@ static int list_item(void *ctx, const char *text, size_t size, struct mk_error *
 	struct mk_error why;
 
 	if (object_head_read(object, &head, &why) < 0) {
-		mk_log_warn("skipped: %s: %s", reflector->resource->kind, why.text);
-		return 0;
+		(void)mk_error_wrap(&why, "%s", reflector->resource->kind);
+		skip(reflector, why.text);
+		return check_count(reflector, ++reflector->nameless, err);
 	}
 	return put(reflector, object, &head, err);
 }
@@ -339,7 +358,12 @@ void reflector_complete(struct mk_reflector *reflector, const char *version)
 	if (!reflector->listed_once)
 		mk_log_info("%s: %zu read from the API server, watching from version %s",
 			    reflector->resource->name, seen_count(reflector->seen), version);
+	if (reflector->resource->objects_max && reflector->skipped > 1)
+		mk_log_warn("%s: %zu objects of the list were skipped: remove them there",
+			    reflector->resource->name, reflector->skipped);
 	reflector->listed_once = true;
+	reflector->skipped = 0;
+	reflector->nameless = 0;
 	reflector->lists++;
 	reflector->whole_list = false;
 	reflector->rejected = 0;

@@ -40,6 +40,7 @@ struct mk_reflector {
 	char list_version[MK_VERSION_CHARS]; /* of the paged list being read */
 	char *continue_; /* its next page; NULL: the first */
 	bool whole_list; /* use one page: paging took longer than the server keeps history */
+	size_t skipped, nameless; /* invalid objects since the list began, or ended */
 	bool listed_once;
 	bool absent; /* the server does not have it, or denies access; this is logged */
 	bool older_version; /* read older_path, as the server lacks the other one */

@@ -107,7 +107,7 @@ class Store:
             meta = item["metadata"]
             item.setdefault("kind", kind)
             item.setdefault("apiVersion", lst["apiVersion"])
-            resource.objects[(meta.get("namespace", ""), meta["name"])] = item
+            resource.objects[(meta.get("namespace", ""), meta.get("name", meta.get("uid")))] = item
             self.version = max(self.version, int(meta["resourceVersion"]))
         self.version = max(self.version, int(lst["metadata"]["resourceVersion"]))
         resource.compacted = self.version
