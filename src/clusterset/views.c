@@ -19,6 +19,7 @@
 /* A view of the last call. */
 struct known {
 	char *name;
+	bool is_introduced;
 	struct mk_cidr view[MK_FAMILIES];
 };
 
@@ -27,6 +28,7 @@ struct released {
 	struct mk_cidr range;
 	int64_t since_s;
 	char *name;
+	bool is_introduced;
 };
 
 struct mk_views {
@@ -50,6 +52,7 @@ struct work {
 	/* Below this block, @cursor_pool has no free one: the next search begins here. */
 	const struct mk_cidr *cursor_pool;
 	struct mk_cidr cursor;
+	bool exceeds_half; /* the last search found that hubs' peers have half of the pool */
 };
 
 /* Do the bits agree that both have? This is asked for every pair of peers. */
@@ -291,6 +294,34 @@ static bool had_others(const struct work *work, const struct at *at)
 	return false;
 }
 
+/* Returns how much of @pool the range is, in units of which the whole pool has 2^62. */
+static uint64_t share_of(const struct mk_cidr *pool, const struct mk_cidr *range)
+{
+	int longer = range->prefix_bits - pool->prefix_bits;
+
+	if (!mk_cidr_covers(pool, range) || longer > 62)
+		return 0;
+	return UINT64_C(1) << (62 - longer);
+}
+
+/* Would peers that hubs introduce have more than half of @pool with @block? */
+static bool exceeds_half(const struct work *work, const struct at *at, const struct mk_cidr *pool,
+			 const struct mk_cidr *block)
+{
+	const uint64_t half = UINT64_C(1) << 61;
+	uint64_t share = share_of(pool, block);
+
+	if (!at->peer->is_introduced)
+		return false;
+	for (size_t i = 0; i < work->input->peer_count && share <= half; i++)
+		if (work->peers[i].peer->is_introduced)
+			share += share_of(pool, &work->peers[i].result->view[work->family]);
+	for (size_t i = 0; i < work->views->released_count && share <= half; i++)
+		if (work->views->released[i].is_introduced)
+			share += share_of(pool, &work->views->released[i].range);
+	return share > half;
+}
+
 /* The lowest free block of @pool. Each step passes a range that is taken, so there are as many
  * steps as ranges. */
 static bool find_in_pool(struct work *work, const struct at *at, const struct mk_cidr *pool,
@@ -300,7 +331,8 @@ static bool find_in_pool(struct work *work, const struct at *at, const struct mk
 	const struct mk_cidr *blocker;
 
 	block.prefix_bits = prefix_bits;
-	if (prefix_bits < pool->prefix_bits)
+	work->exceeds_half = exceeds_half(work, at, pool, &block);
+	if (prefix_bits < pool->prefix_bits || work->exceeds_half)
 		return false;
 	if (work->cursor_pool == pool && work->cursor.prefix_bits == prefix_bits &&
 	    !had_others(work, at))
@@ -338,13 +370,13 @@ static bool compute(const struct work *work, const struct at *at, uint8_t prefix
 }
 
 /* A ClusterPeer that was deleted by mistake, or restored, gets the view that policies may name. */
-static bool take_back(const struct work *work, const struct at *at, uint8_t prefix_bits,
+static bool take_back(struct work *work, const struct at *at, uint8_t prefix_bits,
 		      struct mk_cidr *view)
 {
 	sa_family_t family = at->peer->home[work->family].ip.family;
 
 	for (size_t i = work->views->released_count; i-- > 0;) {
-		const struct released *released = &work->views->released[i];
+		struct released *released = &work->views->released[i];
 
 		if (released->range.ip.family != family ||
 		    released->range.prefix_bits != prefix_bits ||
@@ -352,6 +384,9 @@ static bool take_back(const struct work *work, const struct at *at, uint8_t pref
 		    blocker_of(work, at, &released->range))
 			continue;
 		*view = released->range;
+		free(released->name);
+		memmove(released, released + 1,
+			(--work->views->released_count - i) * sizeof(*released));
 		return true;
 	}
 	return false;
@@ -373,6 +408,20 @@ static bool find_free(struct work *work, const struct at *at, uint8_t prefix_bit
 	return !has_pool && family == AF_INET6 && compute(work, at, prefix_bits, view);
 }
 
+static int say_exhausted(const struct work *work, struct at *at)
+{
+	const struct mk_cidr *home = &at->peer->home[work->family];
+
+	return say(
+		at->result, MK_RANGES_POOL_EXHAUSTED,
+		format_text(
+			"peerPools has no free %s range of /%u for '%s'%s: enlarge peerPools, or set spec.podCidr",
+			mk_family_name(home->ip.family), home->prefix_bits, at->peer->name,
+			work->exceeds_half
+				? ", because clusters that hubs introduce have half of peerPools"
+				: ""));
+}
+
 static int assign(struct work *work, struct at *at)
 {
 	const struct mk_views_peer *peer = at->peer;
@@ -388,12 +437,7 @@ static int assign(struct work *work, struct at *at)
 		return 0;
 	if (held && leaves(peer, held))
 		ret = keep_held(work, at, held);
-	return ret
-		       ?: say(at->result, MK_RANGES_POOL_EXHAUSTED,
-			      format_text(
-				      "peerPools has no free %s range of /%u for '%s': enlarge peerPools, or set spec.podCidr",
-				      mk_family_name(home->ip.family), home->prefix_bits,
-				      peer->name));
+	return ret ?: say_exhausted(work, at);
 }
 
 /* ---- memory of released views ---------------------------------------------------------------- */
@@ -424,21 +468,23 @@ static void forget_old(struct mk_views *views, int64_t now_s)
 }
 
 /* Note it once, so that a peer whose range changes again and again fills no memory. */
-static int release(struct mk_views *views, const char *name, const struct mk_cidr *view,
+static int release(struct mk_views *views, const struct known *known, const struct mk_cidr *view,
 		   int64_t now_s)
 {
 	struct released *released = views->released, *end = released + views->released_count;
 	char *copy;
 
 	for (; released < end; released++)
-		if (mk_cidr_equal(&released->range, view) && strcmp(released->name, name) == 0) {
+		if (mk_cidr_equal(&released->range, view) &&
+		    strcmp(released->name, known->name) == 0) {
 			released->since_s = now_s;
 			return 0;
 		}
-	copy = strdup(name);
+	copy = strdup(known->name);
 	if (!copy)
 		return -ENOMEM;
-	views->released[views->released_count++] = (struct released){ *view, now_s, copy };
+	views->released[views->released_count++] =
+		(struct released){ *view, now_s, copy, known->is_introduced };
 	return 0;
 }
 
@@ -460,7 +506,7 @@ static int note_released(struct mk_views *views, const struct mk_views_input *in
 
 		if (view->ip.family != AF_UNSPEC &&
 		    !is_in_use(input, results, known->name, view, i / MK_FAMILIES))
-			ret = release(views, known->name, view, input->now_s);
+			ret = release(views, known, view, input->now_s);
 	}
 	return ret;
 }
@@ -487,6 +533,7 @@ static int remember(struct mk_views *views, const struct mk_views_input *input,
 		known->name = strdup(input->peers[i].name);
 		if (!known->name)
 			return -ENOMEM;
+		known->is_introduced = input->peers[i].is_introduced;
 		memcpy(known->view, results[i].view, sizeof(known->view));
 		views->known_count++;
 	}

@@ -22,6 +22,9 @@ struct mk_views_peer {
 	struct mk_cidr home[MK_FAMILIES]; /* of its PublishedCluster */
 	struct mk_cidr wanted[MK_FAMILIES]; /* spec.podCidr */
 	bool is_same; /* spec.podCidr: Same */
+	/* A hub has introduced it. Such peers take half of a pool at most, with what they have
+	 * released: a hub names them, and they name their pod ranges. */
+	bool is_introduced;
 	/* status.podCidr. If that is lost, the view that the node's tables have. It counts
 	 * in the first call; after that, this leader knows what it has assigned. */
 	struct mk_cidr held[MK_FAMILIES];

@@ -562,6 +562,58 @@ START_TEST(test_released_again_and_again)
 }
 END_TEST
 
+/* A hub that shows other names each minute, or large ranges, uses up half of the pool at most. */
+START_TEST(test_introduced)
+{
+	struct mk_views *views = mk_views_new();
+	struct world world;
+	char name[16];
+
+	build(&world, &one_peer);
+	world.peers[0].is_introduced = true;
+	for (int i = 0; i < 2000; i++) {
+		snprintf(name, sizeof(name), "branch-%d", i);
+		world.peers[0].name = name;
+		world.input.now_s++;
+		ck_ok(mk_views_update(views, &world.input, world.results, &err));
+		ck_assert_int_eq(world.results[0].view[0].ip.family, i < 512 ? AF_INET : 0);
+		if (i >= 512)
+			ck_assert_ptr_nonnull(
+				strstr(world.results[0].text,
+				       "clusters that hubs introduce have half of peerPools"));
+		mk_views_results_release(world.results, 1);
+	}
+	world.peers[1] = (struct mk_views_peer){ .name = "north", .home = { cidr_of(HOME) } };
+	world.input.peer_count = 2;
+	update(views, &world);
+	expect_view(&world, 1, "242.0.0.0/16");
+	mk_views_free(views);
+}
+END_TEST
+
+START_TEST(test_introduced_large)
+{
+	static const char *const expected[] = { "240.0.0.0/8", "241.0.0.0/8", "", "242.0.0.0/8" };
+	static const char *const homes[] = { "10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8",
+					     "10.0.0.0/8" };
+	static const char *const large[] = { "a", "b", "c", "d" };
+	struct mk_views *views = mk_views_new();
+	struct world world;
+
+	build(&world, &one_peer);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(homes); i++)
+		world.peers[i] = (struct mk_views_peer){ .name = large[i],
+							 .is_introduced = i < 3,
+							 .created_unix_s = (int64_t)i,
+							 .home = { cidr_of(homes[i]) } };
+	world.input.peer_count = MK_ARRAY_SIZE(homes);
+	update(views, &world);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(homes); i++)
+		expect_view(&world, i, expected[i]);
+	mk_views_free(views);
+}
+END_TEST
+
 /* A view that a user wants the peer to leave goes to no peer, also by a new leader. */
 START_TEST(test_left)
 {
@@ -975,6 +1027,8 @@ UNIT_SUITE("views")
 	tcase_add_test(tcase, test_released_by_choice);
 	tcase_add_test(tcase, test_released_comes_back);
 	tcase_add_test(tcase, test_released_again_and_again);
+	tcase_add_test(tcase, test_introduced);
+	tcase_add_test(tcase, test_introduced_large);
 	tcase_add_test(tcase, test_own_families_only);
 	tcase_add_test(tcase, test_left);
 	tcase_add_test(tcase, test_left_without_other);

@@ -597,8 +597,8 @@ def show(server, kind, tree, hub):
     server.done("POST", PUBLISHED % ("monokube-peers", kind), tree)
 
 
-def show_cluster(server, name, hub="hub"):
-    show(server, "clusters", make("PublishedCluster", name, {"name": name, "podCidr": "10.244.0.0/16", "wireVersions": [1]},
+def show_cluster(server, name, hub="hub", pods="10.244.0.0/16"):
+    show(server, "clusters", make("PublishedCluster", name, {"name": name, "podCidr": pods, "wireVersions": [1]},
                                   "monokube-peers"), hub)
 
 
@@ -724,6 +724,26 @@ def pool_is_exhausted():
     client.alive()
 
 
+def hub_takes_half():
+    """clusters that a hub introduces have half of peerPools at most; the next ClusterPeer of a user has a view"""
+    server = Server()
+    publish(server, "hub")
+    add_peer(server, "hub", podCidr="172.16.0.0/16", accept="Transit")
+    for name in ("a", "b", "c"):
+        show_cluster(server, name, pods="10.0.0.0/8")
+    client = leads(start(server))
+    has("peers", server, PEERS, ["a", "b", "c", "hub"])
+    wait("two views", lambda: len([n for n in "abc" if view(server, n)]) == 2, MANY_S)
+    last = next(n for n in "abc" if not view(server, n))
+    wait("condition", lambda: ranges(server, last), MANY_S)
+    expect("condition", ranges(server, last), ("False", "PoolExhausted", "peerPools has no free IPv4 range of /8 for '%s', because clusters "
+                                               "that hubs introduce have half of peerPools: enlarge peerPools, or set spec.podCidr" % last))
+    publish(server, "east", podCidr="10.0.0.0/8")
+    add_peer(server, "east")
+    sees(server, "east", "242.0.0.0/8")
+    client.alive()
+
+
 if __name__ == "__main__":
-    sys.exit(run([hub_relays, branch_is_introduced, introduced_is_taken_over, views, what_is_taken, view_is_kept, pool_is_exhausted, nothing_to_lead, publishes, pods_of_peers, imports, cluster_vanishes, restored, two_agents, left_behind, peer_left_behind, left_by_a_dead_leader, without_mcs, cannot_renew, refusals, no_rights_to_lead,
+    sys.exit(run([hub_takes_half, hub_relays, branch_is_introduced, introduced_is_taken_over, views, what_is_taken, view_is_kept, pool_is_exhausted, nothing_to_lead, publishes, pods_of_peers, imports, cluster_vanishes, restored, two_agents, left_behind, peer_left_behind, left_by_a_dead_leader, without_mcs, cannot_renew, refusals, no_rights_to_lead,
                   without_apply, half_lists, older_version]))

@@ -24,11 +24,9 @@ struct peers {
 /* ---- what peers say -------------------------------------------------------------------------- */
 
 /* The views that the annotation of the ClusterPeer names. A text that makes no sense is none. */
-static void fill_left(const struct mk_leader *leader, struct mk_views_peer *pods,
+static void fill_left(const struct mk_lead_object *object, struct mk_views_peer *pods,
 		      struct mk_views_peer *externals)
 {
-	const struct mk_lead_object *object =
-		mk_lead_find(leader->lead, MK_LEAD_PEERS, "", pods->name);
 	json_object *metadata = object ? mk_json_member(object->tree, "metadata") : NULL;
 	json_object *annotations = metadata ? mk_json_member(metadata, "annotations") : NULL;
 	cleanup_free char *text = strdup(mk_json_text(annotations, MK_LEAVE_ANNOTATION));
@@ -74,6 +72,21 @@ static void fill_external(struct peers *peers, size_t index)
 	}
 }
 
+/* The model may have a new ClusterPeer before the leader has its object. Hubs introduce no
+ * ClusterPeer without a hub in its path. */
+static void fill_by_object(const struct mk_leader *leader, struct peers *peers, size_t index)
+{
+	const struct mk_cluster_peer *peer = peers->objects.of[index];
+	struct mk_views_peer *pods = &peers->views[index];
+	struct mk_views_peer *externals = &peers->views[peers->objects.count + index];
+	const struct mk_lead_object *object =
+		mk_lead_find(leader->lead, MK_LEAD_PEERS, "", peer->name);
+
+	fill_left(object, pods, externals);
+	pods->is_introduced = object ? object->is_ours : peer->via != NULL;
+	externals->is_introduced = pods->is_introduced;
+}
+
 static void release_peers(struct peers *peers)
 {
 	if (peers->results)
@@ -101,7 +114,7 @@ static int list_peers(const struct mk_leader *leader, struct peers *peers, struc
 	for (size_t i = 0; i < peers->objects.count; i++) {
 		fill(peers, i);
 		fill_external(peers, i);
-		fill_left(leader, &peers->views[i], &peers->views[peers->objects.count + i]);
+		fill_by_object(leader, peers, i);
 	}
 	return 0;
 }
