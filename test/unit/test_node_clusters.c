@@ -795,6 +795,71 @@ START_TEST(test_gone_before_start)
 }
 END_TEST
 
+#define GIVEN "status: {podCidr: 240.5.0.0/16, externalCidr: 240.6.0.0/20}\n"
+
+static const struct mk_cluster_peer *peer_object(const char *name)
+{
+	mk_model_each(struct mk_cluster_peer, peer, core.model, MK_KIND_CLUSTER_PEER)
+		if (strcmp(peer->name, name) == 0)
+			return peer;
+	return NULL;
+}
+
+/* The next agent finds the ClusterPeer east as @text. */
+static void start_with_peer(const char *text)
+{
+	stop_agent();
+	write_object("peer", text);
+	start_agent();
+	read_all();
+	reconcile();
+}
+
+static void expect_views(const char *pods, const char *externals)
+{
+	const struct mk_cluster_peer *peer = peer_object("east");
+	char text[MK_CIDR_STRLEN];
+
+	ck_assert_str_eq(mk_cidr_format(&peer->views[0], text), pods);
+	ck_assert(peer->assigned[0]);
+	ck_assert_str_eq(mk_cidr_format(&peer->externals->views[0], text), externals);
+	ck_assert(peer->externals->assigned[0]);
+}
+
+/* A backup is restored and all nodes start again: the ClusterPeer has no status, and no agent knows
+ * its view. */
+START_TEST(test_status_lost_before_start)
+{
+	struct mk_cluster row, former;
+
+	start_with_peer(PEER("access: Pods") GIVEN);
+	expect_views("240.5.0.0/16", "240.6.0.0/20");
+	ck_assert(has_row(&former));
+	for (int again = 0; again < 2; again++) {
+		start_with_peer(PEER("access: Pods"));
+		expect_views("240.5.0.0/16", "240.6.0.0/20");
+		ck_assert(has_row(&row));
+		ck_assert_mem_eq(&row, &former, sizeof(row));
+	}
+	start_with_peer(PEER("podCidr: 240.7.0.0/16"));
+	ck_assert(!peer_object("east")->assigned[0]);
+	start_with_peer(PEER("access: Pods")); /* that view was a user's */
+	ck_assert(!peer_object("east")->assigned[0]);
+}
+END_TEST
+
+/* A node that was away for long does not know that another peer has the view now. */
+START_TEST(test_status_lost_view_taken)
+{
+	start_with_peer(PEER("access: Pods") GIVEN);
+	write_object("north", META("kind: ClusterPeer\nmetadata: {name: north}\n"
+				   "status: {podCidr: 240.5.0.0/16}\n"));
+	start_with_peer(PEER("access: Pods"));
+	ck_assert(!peer_object("east")->assigned[0]);
+	ck_assert(peer_object("north")->assigned[0]);
+}
+END_TEST
+
 static void not_usable(void)
 {
 	write_state("{\"peers\":[{\"name\":\"east\",\"usable\":false}]}");
@@ -1107,6 +1172,8 @@ UNIT_SUITE("node: other clusters")
 	tcase_add_test(tcase, test_live);
 	tcase_add_loop_test(tcase, test_published_goes, 0, (int)MK_ARRAY_SIZE(gone_rows));
 	tcase_add_test(tcase, test_gone_before_start);
+	tcase_add_test(tcase, test_status_lost_before_start);
+	tcase_add_test(tcase, test_status_lost_view_taken);
 	tcase_add_loop_test(tcase, test_not_used_before_start, 0, (int)MK_ARRAY_SIZE(unused));
 	tcase_add_test(tcase, test_empty_at_start);
 	tcase_add_test(tcase, test_gone_for_long);

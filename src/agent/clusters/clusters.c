@@ -318,6 +318,8 @@ static int compute(struct mk_node_clusters *clusters, struct mk_error *err)
 	struct mk_clusters_objects objects;
 	int ret;
 
+	if (!clusters->known)
+		gone_restore_views(node->core->model, node->core->config.state_dir);
 	gone_trim(&clusters->gone, node->core->model, clusters->probes);
 	ret = get_objects(clusters, &objects, err);
 

@@ -250,18 +250,74 @@ static bool was_usable(json_object *former, const char *peer)
 	return false;
 }
 
-const char *gone_before_start(const struct mk_model *model, const char *state_dir)
+/* The file of the last run; the caller puts it. NULL: there is none. */
+static json_object *read_former(const char *state_dir)
 {
-	cleanup_json json_object *tree = NULL;
 	cleanup_free char *text = NULL;
 	struct mk_error err;
 
 	if (mk_state_file_read(state_dir, MK_CLUSTER_NAMES_FILE, &text, &err) <= 0)
 		return NULL;
-	tree = json_tokener_parse(text);
+	return json_tokener_parse(text);
+}
+
+const char *gone_before_start(const struct mk_model *model, const char *state_dir)
+{
+	cleanup_json json_object *tree = read_former(state_dir);
+
 	mk_model_each(struct mk_cluster_peer, peer, model, MK_KIND_CLUSTER_PEER)
 		if (!mk_model_published_cluster(model, peer->name) &&
 		    was_usable(mk_json_member(tree, "peers"), peer->name))
 			return peer->name;
 	return NULL;
+}
+
+static bool overlaps(const struct mk_cidr *a, const struct mk_cidr *b)
+{
+	return a->ip.family == b->ip.family && (mk_cidr_covers(a, b) || mk_cidr_covers(b, a));
+}
+
+/* Has another ClusterPeer the view @view now? This node may have been away for long. */
+static bool is_taken(const struct mk_model *model, const char *name, const struct mk_cidr *view)
+{
+	mk_model_each(struct mk_cluster_peer, peer, model, MK_KIND_CLUSTER_PEER)
+		for (size_t i = 0; strcmp(peer->name, name) != 0 && i < MK_FAMILIES; i++)
+			if (overlaps(view, &peer->views[i]) ||
+			    (peer->externals && overlaps(view, &peer->externals->views[i])))
+				return true;
+	return false;
+}
+
+static void read_views(const struct mk_model *model, json_object *former, const char *key,
+		       struct mk_cidr views[MK_FAMILIES])
+{
+	json_object *list = mk_json_member(former, key);
+	struct mk_cidr view;
+
+	for (size_t i = 0; i < mk_json_length(list); i++) {
+		const char *text = json_object_get_string(json_object_array_get_idx(list, i));
+
+		if (text && mk_cidr_parse(text, &view) == 0 &&
+		    !is_taken(model, mk_json_text(former, "name"), &view))
+			views[mk_family_index(view.ip.family)] = view;
+	}
+}
+
+void gone_restore_views(struct mk_model *model, const char *state_dir)
+{
+	cleanup_json json_object *tree = read_former(state_dir);
+	json_object *peers = mk_json_member(tree, "peers");
+
+	for (size_t i = 0; i < mk_json_length(peers); i++) {
+		json_object *former = json_object_array_get_idx(peers, i);
+		struct mk_cidr pods[MK_FAMILIES] = { 0 }, externals[MK_FAMILIES] = { 0 };
+		const char *name = mk_json_text(former, "name");
+
+		read_views(model, former, "views", pods);
+		read_views(model, former, "externalViews", externals);
+		if (mk_model_restore_views(model, name, pods, externals))
+			mk_log_info(
+				"peer %s: its ClusterPeer has no status, so its view is that of the last run",
+				name);
+	}
 }

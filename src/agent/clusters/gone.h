@@ -21,6 +21,9 @@ void gone_trim(struct mk_clusters_gone *gone, const struct mk_model *model,
 bool gone_is_over(const struct mk_clusters_gone *gone);
 void gone_release(struct mk_clusters_gone *gone);
 
+/* Views of the last run (MK_CLUSTER_NAMES_FILE) count for ClusterPeers whose status is lost. */
+void gone_restore_views(struct mk_model *model, const char *state_dir);
+
 /* The name of a peer that the last run could use (MK_CLUSTER_NAMES_FILE), and whose
  * PublishedCluster is not there; NULL: there is none. */
 const char *gone_before_start(const struct mk_model *model, const char *state_dir);

@@ -163,6 +163,24 @@ static void add_probes(json_object *json, const struct mk_probes_state *state)
 	mk_put_number(json, "rttMicros", state->shown_rtt_us);
 }
 
+/* Views that the leader has given, so that none moves if the status is lost while no agent runs. */
+static void add_views(json_object *json, const char *key, const struct mk_cidr views[MK_FAMILIES],
+		      const bool assigned[MK_FAMILIES])
+{
+	json_object *list = NULL;
+	char text[MK_CIDR_STRLEN];
+
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		if (!assigned[i])
+			continue;
+		list = list ?: json_object_new_array();
+		json_object_array_add(list,
+				      json_object_new_string(mk_cidr_format(&views[i], text)));
+	}
+	if (list)
+		json_object_object_add(json, key, list);
+}
+
 static json_object *peer_json(const struct clusters_result *result, size_t peer)
 {
 	json_object *json = json_object_new_object(), *reasons = json_object_new_array();
@@ -176,6 +194,10 @@ static json_object *peer_json(const struct clusters_result *result, size_t peer)
 	mk_put_number(json, "number", clusters_number(result, peer));
 	mk_put_number(json, "nodes", clusters_nodes_used(result, peer));
 	mk_put_flag(json, "usable", clusters_is_usable(result, peer));
+	add_views(json, "views", object->views, object->assigned);
+	if (object->externals)
+		add_views(json, "externalViews", object->externals->views,
+			  object->externals->assigned);
 	add_probes(json, &probes);
 	mk_put_text(json, "encryption", object->encrypts ? "WireGuard" : "None");
 	if (object->via)

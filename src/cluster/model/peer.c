@@ -360,6 +360,25 @@ void cluster_peer_keep(const union policy_object *former, union policy_object *o
 	}
 }
 
+static bool has_range(const struct mk_cidr ranges[MK_FAMILIES])
+{
+	return ranges[0].ip.family != AF_UNSPEC || ranges[1].ip.family != AF_UNSPEC;
+}
+
+bool cluster_peer_restore(struct mk_cluster_peer *peer, const struct mk_cidr pods[MK_FAMILIES],
+			  const struct mk_cidr externals[MK_FAMILIES])
+{
+	if (!peer->lacks_status || peer->assigned[0] || peer->assigned[1])
+		return false;
+	if (!peer->same_view)
+		take_assigned(peer->views, peer->assigned, pods);
+	if (has_range(externals) && !peer->externals)
+		peer->externals = calloc(1, sizeof(*peer->externals));
+	if (has_range(externals) && peer->externals)
+		take_assigned(peer->externals->views, peer->externals->assigned, externals);
+	return has_range(pods) || has_range(externals);
+}
+
 static bool externals_equal(const struct mk_peer_externals *a, const struct mk_peer_externals *b)
 {
 	if (!a || !b)

@@ -161,6 +161,12 @@ bool mk_published_counts(const char *relayed_by, const struct mk_cluster_peer *p
 const struct mk_published_cluster *mk_model_published_cluster(const struct mk_model *model,
 							      const char *name);
 
+/* The ClusterPeer @name had these views. They count if its status is lost, until it is written
+ * again; no listener is called. False: nothing has changed. */
+bool mk_model_restore_views(struct mk_model *model, const char *name,
+			    const struct mk_cidr pods[MK_FAMILIES],
+			    const struct mk_cidr externals[MK_FAMILIES]);
+
 /* NULL: there is none. */
 const struct mk_service_export *mk_model_service_export(const struct mk_model *model,
 							const char *namespace_, const char *name);

@@ -45,6 +45,10 @@ policy_release_fn published_node_release, published_service_release, service_exp
 /* @object follows @former, which may have views that its lost status no longer says. */
 void cluster_peer_keep(const union policy_object *former, union policy_object *object);
 
+/* The peer has no status: it has had these views, if there are such. False: it has a status. */
+bool cluster_peer_restore(struct mk_cluster_peer *peer, const struct mk_cidr pods[MK_FAMILIES],
+			  const struct mk_cidr externals[MK_FAMILIES]);
+
 /* peer.c: parse one range of @cidrs, or "a" or "a,b" of two families. A second range of a family is
  * -EINVAL. */
 mk_must_check int peer_range_add(const char *text, struct mk_cidr cidrs[MK_FAMILIES]);

@@ -417,6 +417,15 @@ const void *model_next_policy_object(const struct mk_model *model, enum mk_kind 
 	return entry ? &entry->object : NULL;
 }
 
+bool mk_model_restore_views(struct mk_model *model, const char *name,
+			    const struct mk_cidr pods[MK_FAMILIES],
+			    const struct mk_cidr externals[MK_FAMILIES])
+{
+	struct policy_entry *entry = find(model, MK_KIND_CLUSTER_PEER, "", name);
+
+	return entry && cluster_peer_restore(&entry->object.cluster_peer, pods, externals);
+}
+
 const struct mk_published_cluster *mk_model_published_cluster(const struct mk_model *model,
 							      const char *name)
 {
