@@ -98,6 +98,10 @@ struct mk_clusters_own {
 	/* Of this cluster's nodes, sorted (mk_ips_sort()): no carrier may have one. */
 	const struct mk_ip *node_addresses;
 	size_t node_address_count;
+	/* Ranges of this cluster's pods, VTEPs, Services and views, of both families: no carrier has
+	 * an address of one. Otherwise a peer could let nodes send to these. */
+	const struct mk_cidr *inner;
+	size_t inner_count;
 	uint16_t mtu_bytes; /* of the overlay */
 	/* UDP port of the overlay. A pod cannot send to it, but its packets to another port of a
 	 * peer's node would be masqueraded with a node's address. So nodes with another port are

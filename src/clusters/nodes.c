@@ -126,6 +126,14 @@ static const char *lack_of_key(const struct nodes *nodes, const struct mk_cluste
 	return NULL;
 }
 
+static bool is_inner(const struct mk_clusters_own *own, const struct mk_ip *address)
+{
+	for (size_t i = 0; i < own->inner_count; i++)
+		if (mk_cidr_contains(&own->inner[i], address))
+			return true;
+	return false;
+}
+
 /* Returns why the node cannot get packets, for a message that begins with its name; NULL: it
  * can. */
 static const char *lack_of(const struct nodes *nodes, const struct clusters_peer *at,
@@ -138,6 +146,8 @@ static const char *lack_of(const struct nodes *nodes, const struct clusters_peer
 		return "has no address of the family that the nodes of this cluster use";
 	if (mk_ips_contain(own->node_addresses, own->node_address_count, &node->address))
 		return "has the address of a node of this cluster";
+	if (is_inner(own, &node->address))
+		return "has an address of this cluster's pods, Services or views: publish an address of the node's own network";
 	if (node->port && node->port != own->port)
 		return "has another UDP port than the overlay of this cluster: set vxlanPort to one port in both";
 	first = first_claim(nodes, &node->address);

@@ -242,6 +242,29 @@ START_TEST(test_left_out)
 END_TEST
 
 /* A node whose object is gone counts, but gives way to others: their address, key and number. */
+/* A peer that points this cluster's nodes at this cluster's own pods and Services. */
+START_TEST(test_inner)
+{
+	const struct mk_cidr inner[] = { cidr_of("10.244.0.0/16"), cidr_of("10.96.0.0/12"),
+					 cidr_of("fd00:10:244::/48") };
+
+	fx.own.inner = inner;
+	fx.own.inner_count = MK_ARRAY_SIZE(inner);
+	add_peer("east", 9, "240.0.0.0/16");
+	add_node("10.244.1.0/24", "192.168.2.11");
+	add_node("10.244.2.0/24", "10.96.0.10");
+	add_peer("north", 10, "240.1.0.0/16");
+	add_node("10.244.1.0/24", "10.244.1.7");
+	add_peer("south", 11, "240.2.0.0/16");
+	add_node("10.244.1.0/24", "fd00:10:244::7");
+	compile();
+	for (size_t i = 0; i < 3; i++)
+		check_reason(i, "is left out: it has an address of this cluster's pods, Services");
+	ck_assert(fx.rows.states[0].is_usable);
+	ck_assert_uint_eq(fx.rows.fdb_count, 1);
+}
+END_TEST
+
 START_TEST(test_gone_nodes)
 {
 	add_peer("east", 9, "240.0.0.0/16")->encrypts = true;
@@ -296,6 +319,7 @@ UNIT_SUITE("clusters nodes")
 	tcase_add_test(tcase, test_too_many_numbers);
 	tcase_add_test(tcase, test_stable_hops);
 	tcase_add_test(tcase, test_left_out);
+	tcase_add_test(tcase, test_inner);
 	tcase_add_test(tcase, test_gone_nodes);
 	tcase_add_test(tcase, test_too_many_nodes);
 }

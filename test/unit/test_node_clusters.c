@@ -33,6 +33,10 @@
 	META("kind: PublishedNode\n" LABELED(            \
 		"east.n1") "spec: {node: n1, podCidrs: " \
 			   "[10.244.3.0/24], addresses: [192.168.2.13], port: 4789}\n")
+#define NODE_AT(address)                                                                      \
+	META("kind: PublishedNode\n" LABELED(                                                 \
+		"east.n1") "spec: {node: n1, podCidrs: [10.244.3.0/24], addresses: [" address \
+			   "], port: 4789}\n")
 #define NODE2                                            \
 	META("kind: PublishedNode\n" LABELED(            \
 		"east.n2") "spec: {node: n2, podCidrs: " \
@@ -394,6 +398,10 @@ static const struct {
 	  "\"number\":0,\"nodes\":0,\"usable\":false,\"encryption\":\"None\",\"reasons\":[\"number 7 is also that" },
 	{ "no range of the family", "published", PUBLISHED("9", "fd00::/48"),
 	  "it publishes no IPv4 pod range" },
+	{ "a node with an address of a pod here", "node", NODE_AT("10.244.9.9"),
+	  "PublishedNode of node 'n1' is left out: it has an address of this cluster's pods" },
+	{ "a node with an address of a VTEP here", "node", NODE_AT("10.18.0.9"),
+	  "PublishedNode of node 'n1' is left out: it has an address of this cluster's pods" },
 	{ "both families at one of IPv4", "published", PUBLISHED("9", "10.244.0.0/16,fd00::/48"),
 	  "\"usable\":true,\"encryption\":\"None\",\"reasons\":[]" },
 };

@@ -307,6 +307,31 @@ static int list_ranges(const struct mk_own_family *own, struct ranges *ranges, s
 	return 0;
 }
 
+/* Ranges of addresses that mean something inside of this cluster. The caller frees @ranges->of, also
+ * after an error. */
+static int list_inner(const struct mk_core *core, struct ranges *ranges, struct mk_error *err)
+{
+	const struct mk_config *config = &core->config;
+	const struct mk_ranges *const own[] = { &config->cluster, &config->vteps,
+						&config->clusterset, &config->externals,
+						&config->peer_pools };
+	cleanup_free struct mk_service_cidr *services = NULL;
+	size_t count = 0;
+
+	if (mk_model_service_cidrs(core->model, AF_UNSPEC, &services, &count) == 0)
+		ranges->of = calloc(count + MK_FAMILIES * MK_ARRAY_SIZE(own), sizeof(*ranges->of));
+	if (!ranges->of)
+		return mk_error_errno(err, ENOMEM, "cannot list this cluster's ranges");
+	ranges->capacity = count + MK_FAMILIES * MK_ARRAY_SIZE(own);
+	for (size_t i = 0; i < MK_ARRAY_SIZE(own); i++)
+		for (size_t family = 0; family < MK_FAMILIES; family++)
+			if (own[i]->of[family].ip.family != AF_UNSPEC)
+				add_range(ranges, &own[i]->of[family]);
+	for (size_t i = 0; i < count; i++)
+		add_range(ranges, &services[i].cidr);
+	return 0;
+}
+
 struct addresses {
 	struct mk_ip *of;
 	size_t count;
@@ -392,7 +417,7 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 		.path_mtu = probes_find_mtu,
 		.ctx = known,
 	};
-	struct ranges ranges = { 0 };
+	struct ranges ranges = { 0 }, inner = { 0 };
 	struct addresses addresses = { 0 };
 	cleanup_free struct mk_clusters_border *borders = NULL;
 	int ret;
@@ -401,16 +426,20 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 
 	*rows = (struct mk_clusters_rows){ 0 };
 	ret = list_ranges(own, &ranges, err);
+	ret = ret ?: list_inner(core, &inner, err);
 	ret = ret ?: list_addresses(core->model, &addresses, err);
 	ret = ret ?: list_borders(objects, own, &this_one, &borders, err);
 	this_one.others = ranges.of;
 	this_one.other_count = ranges.count;
+	this_one.inner = inner.of;
+	this_one.inner_count = inner.count;
 	this_one.node_addresses = addresses.of;
 	this_one.node_address_count = addresses.count;
 	ret = ret
 		      ?: mk_clusters_compile(&this_one, objects->peers[mk_family_index(family)],
 					     objects->count, rows, err);
 	free(ranges.of);
+	free(inner.of);
 	free(addresses.of);
 	return ret;
 }
