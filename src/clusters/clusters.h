@@ -98,8 +98,8 @@ struct mk_clusters_own {
 	/* Of this cluster's nodes, sorted (mk_ips_sort()): no carrier may have one. */
 	const struct mk_ip *node_addresses;
 	size_t node_address_count;
-	/* Ranges of this cluster's pods, VTEPs, Services and views, of both families: no carrier has
-	 * an address of one. Otherwise a peer could let nodes send to these. */
+	/* Ranges of this cluster's pods, VTEPs, Services and views, of both families. No carrier
+	 * has an address of one: otherwise a peer could let nodes send to these. */
 	const struct mk_cidr *inner;
 	size_t inner_count;
 	uint16_t mtu_bytes; /* of the overlay */

@@ -307,8 +307,8 @@ static int list_ranges(const struct mk_own_family *own, struct ranges *ranges, s
 	return 0;
 }
 
-/* Ranges of addresses that mean something inside of this cluster. The caller frees @ranges->of, also
- * after an error. */
+/* List the ranges of addresses that mean something in this cluster. The caller frees @ranges->of,
+ * also after an error. */
 static int list_inner(const struct mk_core *core, struct ranges *ranges, struct mk_error *err)
 {
 	const struct mk_config *config = &core->config;

@@ -69,9 +69,9 @@ static int check_count(const struct mk_reflector *reflector, size_t count, struc
 			    reflector->resource->kind);
 }
 
-/* An invalid object costs a line in the log and affects nothing else. Of a server that is not
- * trusted, the first one of a list has a line of its own kind, so that the limit of lines hides
- * none about other servers. */
+/* An invalid object costs a line in the log and affects nothing else. If the server is not trusted,
+ * only the first one of a list costs a line, of another kind. So the limit of lines hides no line
+ * about other servers. */
 static void skip(struct mk_reflector *reflector, char *why)
 {
 	reflector->skipped++;
