@@ -16,6 +16,7 @@
 #include "icmp_error.h"
 #include "masquerade.h"
 #include "overlay.h"
+#include "partial.h"
 #include "policy.h"
 #include "service.h"
 
@@ -60,6 +61,8 @@ static __always_inline int read_from_pod(struct __sk_buff *skb, struct packet *p
 		return MK_DROP_NEIGHBOUR_DISCOVERY;
 	if (ret == MK_GO_ON)
 		ret = check_sender(skb, pkt);
+	if (ret == MK_GO_ON)
+		ret = check_partial(skb, pkt);
 	if (ret == MK_GO_ON)
 		ret = check_options(skb, pkt);
 	if (ret == MK_GO_ON)

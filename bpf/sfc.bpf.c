@@ -7,6 +7,7 @@
  * Functions see the real addresses: packets of the client after translation, answers before it. An
  * ICMP error goes as the packets of its direction do. Before `sfc`, `ilb` or `elb` has found and
  * refreshed the session; `sfc_port` only reads it. */
+#include "partial.h"
 #include "sfc_from.h"
 
 /* ---- sfc: into the chain --------------------------------------------------------------------- */
@@ -268,6 +269,8 @@ int sfc_port(struct __sk_buff *skb)
 		ret = other_family_next(skb, MK_ENTRY_FUNCTION);
 	if (ret == MK_GO_ON && is_of_link(&pkt))
 		ret = MK_DROP_NEIGHBOUR_DISCOVERY;
+	if (ret == MK_GO_ON)
+		ret = check_partial(skb, &pkt);
 	if (ret == MK_GO_ON && port->mode >= MK_PORT_TAP && !port->chain)
 		ret = MK_DROP_SFC_FORGED;
 	if (ret != MK_GO_ON)

@@ -729,6 +729,17 @@ _Static_assert(sizeof(struct mk_way) == MK_BY_FAMILY(16, 40), "map value ABI");
 
 /* ---- node constants: .rodata, set before load, folded by the JIT --------------------- */
 
+/* Where this kernel's struct sk_buff has the members that bpf/partial.h reads: a window of
+ * MK_SKB_WINDOW_BYTES, and in it the byte of each member. */
+#define MK_SKB_WINDOW_BYTES 64
+struct mk_skb_window {
+	__u16 off; /* in struct sk_buff; 0: the kernel does not show it, and nothing is read */
+	__u8 csum_off; /* csum_start, and behind it csum_offset */
+	__u8 network_off; /* network_header */
+	__u8 summed_off, summed_shift; /* ip_summed, two bits */
+	__u8 of_all_sockets; /* for tests: a test run's packet has an IPv4 or IPv6 socket */
+};
+
 struct mk_node {
 	struct mk_addr vtep_addr, gateway_addr;
 	struct mk_addr vpod_addr; /* virtual pod address */
@@ -764,8 +775,9 @@ struct mk_node {
 	/* A CPU opens one TCP session from outside per so many nanoseconds, without proof of the
 	 * client's address (bpf/syn_gate.h); 0: all. */
 	__u32 syn_ns;
+	struct mk_skb_window skb; /* set when opened */
 };
-_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(92, 200), "rodata ABI");
+_Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(100, 208), "rodata ABI");
 
 /* ---- drops ------------------------------------------------------------------------- */
 
@@ -832,7 +844,9 @@ _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(92, 200), "rodata ABI");
 	X(DIRECT_FORGED,                                                                           \
 	  "another node's pod or overlay address without VXLAN, not from that node's MAC address") \
 	X(SYN_FLOOD,                                                                               \
-	  "TCP connection above synRate (a SYN is answered: its client can prove its address)")
+	  "TCP connection above synRate (a SYN is answered: its client can prove its address)")    \
+	X(CHECKSUM_PLACE,                                                                          \
+	  "pod asks a device to write a checksum over a header: addresses or ports could change")
 
 enum mk_drop_reason {
 #define MK_DROP_ENUM(name, text) MK_DROP_##name,

@@ -453,6 +453,13 @@ static int use_reused(struct mk_datapath *datapath, struct mk_error *err)
 	return missing > 0 ? mk_object_fill_chain(datapath->object, err) : missing;
 }
 
+static void warn_of_checksums(const struct mk_datapath *datapath)
+{
+	if (!mk_object_sees_checksums(datapath->object))
+		mk_log_warn(
+			"a pod with NET_RAW can forge addresses and ports where a device has no checksum offload: this kernel does not show struct sk_buff to programs. Drop NET_RAW from pods, or use a kernel with CONFIG_DEBUG_INFO_BTF=y and without lockdown=confidentiality");
+}
+
 static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 {
 	int ret = take_over_all(datapath, err) ?: pins_resume(datapath, err);
@@ -464,6 +471,7 @@ static int make_tables(struct mk_datapath *datapath, struct mk_error *err)
 		return mk_error_set(
 			err, ENOENT,
 			"no pinned programs of this version with these constants and tables");
+	warn_of_checksums(datapath);
 	ret = mk_object_load(datapath->object, err);
 	ret = ret ?: mk_object_fill_chain(datapath->object, err);
 	ret = ret ?: pin_new(datapath, err);

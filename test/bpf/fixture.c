@@ -282,6 +282,14 @@ void fixture_mark(uint32_t mark)
 	context.mark = mark;
 }
 
+void fixture_checksum_at(unsigned summed, uint16_t start, uint16_t offset)
+{
+	const uint16_t network = 78, word[] = { network + start, offset, network };
+
+	memcpy(context.cb, word, sizeof(word));
+	context.cb[2] = summed << FIXTURE_SUMMED_SHIFT | 0x81;
+}
+
 void fixture_device(unsigned ifindex)
 {
 	context.ifindex = ifindex;
@@ -695,7 +703,7 @@ static __u32 run(enum mk_hook hook, const struct frame *in, struct frame *out, u
 		    .data_size_out = sizeof(out->byte), .repeat = (int)repeat, .flags = run_flags);
 	int ret;
 
-	if (context.gso_segs || context.mark || context.ifindex) {
+	if (context.gso_segs || context.mark || context.ifindex || context.cb[0]) {
 		opts.ctx_in = &context;
 		opts.ctx_size_in = sizeof(context);
 	}

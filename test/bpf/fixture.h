@@ -93,6 +93,15 @@ void fixture_links(const struct mk_datapath_links *links);
 /* Give packets this mark until the next fixture_reset(). */
 void fixture_mark(uint32_t mark);
 
+/* Let programs judge where a device writes a checksum (bpf/partial.h). Test runs cannot leave one to
+ * a device, so these programs read the members of struct sk_buff from skb->cb. Call it before
+ * fixture_load(). */
+void fixture_judge_checksums(void);
+/* Until the next fixture_reset(): ip_summed of each packet, and the place, counted from the IP
+ * header. */
+#define FIXTURE_SUMMED_SHIFT 5
+void fixture_checksum_at(unsigned summed, uint16_t start, uint16_t offset);
+
 /* Let packets come by this device of the network namespace until the next fixture_reset(). */
 void fixture_device(unsigned ifindex);
 

@@ -3,6 +3,7 @@
  * last. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ static struct settings {
 	bool alone; /* not even if the run is about both */
 	bool clusters; /* there are others */
 	bool encrypts_all; /* encryption: WireGuardOnly */
+	struct mk_skb_window window; /* usual: this kernel's */
 	bool other_underlay; /* the overlay's packets between nodes have the other family */
 } settings = USUAL;
 
@@ -57,6 +59,7 @@ static void fill_node(struct mk_node *node)
 	node->maglev_mask = FIXTURE_MAGLEV_ROOM - 1;
 	node->has_coarse_clock = !settings.exact_clock && object_has_coarse_clock();
 	node->has_ipv6_csum = family_is6() && !settings.before_linux_6_16 && object_has_ipv6_csum();
+	node->skb = settings.window.off ? settings.window : *object_skb_window();
 	node->keeps_source = settings.keeps_source;
 	node->keeps_client = settings.keeps_client;
 	node->returns_direct = settings.returns_direct;
@@ -241,6 +244,33 @@ void fixture_both_families(void)
 void fixture_one_family(void)
 {
 	settings.alone = true;
+}
+
+/* The byte of struct sk_buff at which skb->cb of a program begins: `data` of struct qdisc_skb_cb. */
+static size_t cb_off(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	int id = btf__find_by_name_kind(btf, "sk_buff", BTF_KIND_STRUCT);
+	const struct btf_type *type = btf__type_by_id(btf, (__u32)id);
+	size_t off = 0;
+
+	for (int i = 0; type && i < btf_vlen(type); i++)
+		if (strcmp(btf__name_by_offset(btf, btf_members(type)[i].name_off), "cb") == 0)
+			off = btf_members(type)[i].offset / 8 + 8;
+	btf__free(btf);
+	ck_assert_uint_gt(off, 0);
+	return off;
+}
+
+void fixture_judge_checksums(void)
+{
+	settings.window = (struct mk_skb_window){
+		.off = (__u16)cb_off(),
+		.network_off = 4,
+		.summed_off = 8,
+		.summed_shift = FIXTURE_SUMMED_SHIFT,
+		.of_all_sockets = 1,
+	};
 }
 
 void fixture_clusters(void)

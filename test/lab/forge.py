@@ -10,7 +10,8 @@ the carrier; inside: UDP from --inner-source to --inner-dest, to port --inner-po
 error (ICMP port unreachable that quotes a UDP packet from --inner-source:--inner-port to
 --inner-dest:DPORT); overlap (a datagram in two fragments of which the second covers a part of the
 first once more, differently); icmp (--message: type, code, and what follows the checksum; several with
-commas). udp, tcp, raw and icmp can be a fragment: --fragment OFFSET[+], + if more follow, with --id."""
+commas). udp, tcp, raw and icmp can be a fragment: --fragment OFFSET[+], + if more follow, with --id.
+--checksum-at START,OFFSET: the device is to write a checksum over the packet from byte START on, at OFFSET from there."""
 import argparse
 import json
 import socket
@@ -20,6 +21,7 @@ import subprocess
 from backwards import MORE_FRAGMENTS, checksum, ipv6_fragment, packed, pseudo_header
 
 ICMP_UNREACHABLE, ICMP_PORT = 3, 3
+SOL_PACKET, PACKET_VNET_HDR, NEEDS_CSUM, ETH_BYTES = 263, 15, 1, 14
 ICMPV6_UNREACHABLE, ICMPV6_PORT, IPPROTO_ICMPV6 = 1, 4, 58
 
 
@@ -151,6 +153,15 @@ def overlap(args):
     return [first, again]
 
 
+def ask_for_checksum(sock, place):
+    """Returns what precedes each frame: struct virtio_net_hdr."""
+    if not place:
+        return b""
+    start, offset = map(int, place.split(","))
+    sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+    return struct.pack("=BBHHHH", NEEDS_CSUM, 0, 0, 0, ETH_BYTES + start, offset)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dest")
@@ -180,6 +191,7 @@ def main():
     parser.add_argument("--inner-mac")
     parser.add_argument("--tcp", dest="kind", action="store_const", const="tcp")
     parser.add_argument("--count", type=int, default=1)
+    parser.add_argument("--checksum-at", metavar="START,OFFSET", help="in bytes of the IP packet")
     parser.add_argument("--vlan", type=int, help="a tag with this id, and priority 5")
     args = parser.parse_args()
     link = ip_json("addr", "show", "dev", args.device)[0]
@@ -194,9 +206,10 @@ def main():
         frames = [struct.pack("!HH", 0x8100, 5 << 13 | args.vlan) + frame for frame in frames]
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
         sock.bind((args.device, 0))
+        head = ask_for_checksum(sock, args.checksum_at)
         for _ in range(args.count):
             for frame in frames:
-                sock.send(mac_bytes(dest_mac) + mac_bytes(args.source_mac) + frame)
+                sock.send(head + mac_bytes(dest_mac) + mac_bytes(args.source_mac) + frame)
 
 
 if __name__ == "__main__":

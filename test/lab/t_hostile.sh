@@ -240,6 +240,34 @@ too_big_for_pod()
 	wait_for 5 counted node2 FORGED_ERROR $((count + 1))
 	expect_eq "MTU of node2's way to node1" "" "$(on node2 ip route get "$NODE1" | grep -o 'mtu [0-9]*' || true)"
 }
+
+# The device writes the checksum after the programs have allowed the packet: over an address, a port or
+# a type. Node1's device here has no checksum offload, so its kernel would write it on the way to node2.
+IP_BYTES=$(by_family 20 40)
+checksum_over()
+{
+	local where place source dest
+	source=$(by_family "6,6 10,4 12,0" "8,0 20,2 8,30")
+	dest=$(by_family "12,4 18,0" "24,0 38,0")
+	on node1 ethtool -K eth0 tx off >/dev/null
+	for where in near far node1 node2; do
+		for place in $source $dest "$IP_BYTES,0" "$IP_BYTES,2" "$IP_BYTES,4" "10,$((IP_BYTES - 8))"; do
+			dropped node1 CHECKSUM_PLACE "$(address_of "$where")" 5353 --checksum-at "$place"
+		done
+		dropped node1 CHECKSUM_PLACE "$(address_of "$where")" 5353 --kind tcp --checksum-at "$IP_BYTES,2"
+		dropped node1 CHECKSUM_PLACE "$(address_of "$where")" 0 --kind icmp --message 010300000000000000000000 --checksum-at "$IP_BYTES,8"
+	done
+	on node1 ethtool -K eth0 tx on >/dev/null
+}
+# A pod may leave the checksum of layer 4 to the device, or that of a packet inside a tunnel.
+checksum_in_place()
+{
+	local where
+	for where in near far node1; do
+		came "$where" --checksum-at "$IP_BYTES,6" --text "as a virtual machine does"
+		came "$where" --checksum-at "$((IP_BYTES + 8)),6" --text "a packet in a tunnel"
+	done
+}
 held_answers() { expect_eq "answers on the held socket" "$1" "$(grep -c '^far ' "$TMP/held.out")"; }
 
 # ---- IPv6 alone: extension headers, neighbour discovery
@@ -362,6 +390,8 @@ check "DHCP offers" nothing_comes dhcp_offer
 check "multicast, broadcast, loopback" nothing_comes not_unicast
 ipv4_only "IPv6 has no broadcast" check "broadcast of the nodes' network" nothing_comes underlay_broadcast
 check "VXLAN to the overlay's port of nodes" nothing_comes overlay_forged
+check "checksums written over headers" nothing_comes checksum_over
+check "checksums of layer 4, or behind it, pass" checksum_in_place
 check "virtual pod addresses" nothing_comes virtual_pod_address
 check "overlay addresses" overlay_address
 check "IP source routes" nothing_comes source_route

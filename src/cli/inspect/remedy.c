@@ -92,6 +92,8 @@ static const char *const remedies[MK_DROP_COUNT] = {
 		"a node has no WireGuard key, or sends without encryption: `monokube check` names it; set wireguardPort and encryption there, and load its module 'wireguard'",
 	[MK_DROP_DIRECT_FORGED] =
 		"the host with the source MAC address is no node, or `ip neigh` has another address for the node: `monokube check` tells; set routing: Overlay if the network changes MAC addresses",
+	[MK_DROP_CHECKSUM_PLACE] =
+		"the pod sends raw frames with a false csum_start or csum_offset (PACKET_VNET_HDR): an attacker, or a broken virtual machine",
 	[MK_DROP_SYN_FLOOD] =
 		"a flood from outside, or more new clients than synRate: real ones connect at their second SYN; find the sender in front of the uplink, or raise synRate",
 	[MK_DROP_FORGED_ERROR] =

@@ -10,6 +10,7 @@ struct bpf_map;
 struct bpf_object;
 struct mk_error;
 struct mk_node;
+struct mk_skb_window;
 
 /* Suppress libbpf's messages while @quiet, for requests whose failure is an expected answer.
  * Returns the previous setting. */
@@ -20,6 +21,10 @@ bool object_has_coarse_clock(void);
 
 /* Does bpf_l4_csum_replace() know IPv6's pseudo header? See mk_node.has_ipv6_csum. */
 bool object_has_ipv6_csum(void);
+
+/* skb_window.c: where this kernel's struct sk_buff has what bpf/partial.h reads. All 0: the kernel
+ * does not show it (no CONFIG_DEBUG_INFO_BTF, or lockdown=confidentiality). */
+const struct mk_skb_window *object_skb_window(void);
 
 /* embedded4.c, embedded6.c: the object files. */
 const void *object_bytes_ipv4(size_t *bytes);

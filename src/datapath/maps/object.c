@@ -247,6 +247,7 @@ static int set_constants(struct mk_object *object, const struct mk_node *node, s
 	constants->maglev_mask = mk_maglev_room(constants->maglev_slots) - 1;
 	constants->has_coarse_clock = object_has_coarse_clock();
 	constants->has_ipv6_csum = is_ipv6(object) && object_has_ipv6_csum();
+	constants->skb = *object_skb_window();
 	constants->has_other_family = node->has_other_family && !is_ipv6(object);
 	constants->pod_host_bits = mk_pod_host_bits(&constants->pod_mask);
 	ret = object_put_node(object->bpf, constants, err);
@@ -286,6 +287,11 @@ struct mk_object *mk_object_open(const struct mk_node *node, struct mk_error *er
 	if (!object->bpf || set_constants(object, node, err) < 0)
 		return NULL;
 	return mk_steal_ptr(object);
+}
+
+bool mk_object_sees_checksums(const struct mk_object *object)
+{
+	return object->node.skb.off != 0;
 }
 
 struct bpf_object *mk_object_get(const struct mk_object *object)

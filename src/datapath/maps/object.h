@@ -47,6 +47,8 @@ mk_must_check int mk_object_size_affinity(struct mk_object *object, uint32_t ent
 					  struct mk_error *err);
 /* Before load: leave out program @name, or not. If left out, its slot in the chain stays empty. */
 void mk_object_leave_out(struct mk_object *object, const char *name, bool left_out);
+/* Do the programs see where a pod lets a device write a checksum (bpf/partial.h)? */
+bool mk_object_sees_checksums(const struct mk_object *object);
 struct bpf_object *mk_object_get(const struct mk_object *object);
 /* Return a hash of the embedded programs, or of the constants that they are (or will be) loaded
  * with. */
