@@ -366,7 +366,16 @@ static const struct {
 	{ "long", { .packet_bytes = 1451 } },
 	{ "whole", { .packet_bytes = 1451, .fragment = DF } },
 	{ "dies", { .ttl = 1 } },
+	{ "solicits", { .ttl = 255, .payload_bytes = 16 } },
 };
+
+/* Make an ICMPv6 packet a neighbour solicitation. */
+static struct frame as_solicitation(struct frame frame)
+{
+	frame.byte[ETH_HLEN + 40] = 135;
+	frame_fix_icmp_checksum(&frame);
+	return frame;
+}
 
 static struct frame make_frame(const char *flow, const char *kind)
 {
@@ -379,6 +388,8 @@ static struct frame make_frame(const char *flow, const char *kind)
 		frame.id = 7;
 		if (strcmp(kind, "first") == 0)
 			return frame_fragment(&frame, 0, 24);
+		if (strcmp(kind, "solicits") == 0)
+			return as_solicitation(frame);
 		return strcmp(kind, "later") == 0 ? frame_fragment(&frame, 24, 48) : frame;
 	}
 	CHECK(false, "no kind '%s'", kind);

@@ -34,7 +34,8 @@
  *
  * KIND: syn (also INIT, echo request, datagram), ack, synack, rst, fin, reply, data (SCTP), first,
  * later (fragments), fits, long (the overlay's MTU, a byte more), whole (as long, and never
- * fragmented), dies (its TTL is 1). OUTCOME: passes, the flow that leaves, or a drop reason.
+ * fragmented), dies (its TTL is 1), solicits (IPv6: of neighbour discovery). OUTCOME: passes, the
+ * flow that leaves, or a drop reason.
  * Service function chains: chains.h.
  *
  * Standard: 10.244.1.2 has class 2, 10.244.1.3 class 3, 10.244.2.7 class 7. 10.18.0.2 and

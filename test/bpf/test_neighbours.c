@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bpf/peers.h"
+#include "bpf/policy.h"
 #include "bpf/run.h"
 
 #define POD	    "fd00:a:f4:1::2"
@@ -235,6 +236,37 @@ START_TEST(test_of_another_cluster)
 }
 END_TEST
 
+#define A     "10.244.1.2"
+#define R     "10.244.2.7"
+#define VTEP2 "10.18.0.2"
+#define CHAIN                                                                 \
+	"chain 1 1", "function 1 1", "set e any=all+1 unknown=all+1 *=all+1", \
+		"pod 10.244.1.2 in=open out=e"
+#define THERE	      "icmp " A " > " R " 7"
+#define BACK	      "icmp " R " > " A " 7"
+#define DISCOVERS(to) to " solicits = NEIGHBOUR_DISCOVERY"
+
+/* Functions of chains send and get none, on this node or between nodes. Rows as in policy.h. */
+static const struct policy_row of_functions[] = {
+	{ "a function's neighbour message enters no link",
+	  { CHAIN, "replica 1 bridged", "pod " THERE " = into 1 inside " A,
+	    "from 1 outside = passes", "from 1 outside " DISCOVERS(THERE),
+	    "from 1 inside " DISCOVERS(BACK) } },
+	{ ".. by the device of chains",
+	  { CHAIN, "replica 1 on " VTEP2, "pod " THERE " = to " VTEP2 " 1 inside 0",
+	    "returns 1 outside = passes", "returns 1 outside " DISCOVERS(THERE),
+	    "returns 1 inside " DISCOVERS(BACK) } },
+	{ ".. and enters no function by it",
+	  { "replica 1 bridged", "arrives 1 inside 3 " BACK " = into 1 inside " R,
+	    "arrives 1 inside 3 " DISCOVERS(BACK) } },
+};
+
+START_TEST(test_of_functions)
+{
+	policy_run(&of_functions[_i]);
+}
+END_TEST
+
 /* No pod gets a packet from a link-local address: those of two links are not the same host. */
 START_TEST(test_link_local_source)
 {
@@ -356,4 +388,7 @@ BPF_SUITE("neighbours")
 	tcase = bpf_case_after(suite, "neighbours and clusters", use_ipv6_and_clusters,
 			       family_use_again);
 	tcase_add_test(tcase, test_of_another_cluster);
+	tcase = bpf_case_ipv6(suite, "neighbours and chains");
+	tcase_add_checked_fixture(tcase, policy_start, NULL);
+	tcase_add_loop_test(tcase, test_of_functions, 0, ROWS(of_functions));
 }
