@@ -398,6 +398,22 @@ START_TEST(test_row)
 }
 END_TEST
 
+/* Istio's ambient mode translates the kubelet's probes so. IPv6's address there is not link-local. */
+START_TEST(test_translated_probe)
+{
+	static const struct policy_row row = {
+		"a probe whose source the host has translated: by that address",
+		{ GUARD("isolates 169.254.7.127/32=web", "s", "open"),
+		  HOST("tcp 169.254.7.127:40000 > " B, "passes"),
+		  OUT("tcp " B " > 169.254.7.127:40000 synack", "passes"), "went to the host",
+		  HOST("tcp 169.254.7.126:40000 > " B, "POLICY_INGRESS") }
+	};
+
+	if (!family_is6())
+		policy_run(&row);
+}
+END_TEST
+
 /* An answer that nat translates back belongs to a flow of the pod, from before its policies. */
 static const struct {
 	const char *name, *flow, *set;
@@ -499,6 +515,7 @@ BPF_SUITE("policy_flows")
 
 	tcase_add_checked_fixture(tcase, policy_start, NULL);
 	tcase_add_loop_test(tcase, test_row, 0, ROWS(rows));
+	tcase_add_test(tcase, test_translated_probe);
 	tcase_add_loop_test(tcase, test_answer_through_nat, 0, ROWS(answers));
 	keeps = bpf_case_after(suite, "policies without masquerade", fixture_keep_source, NULL);
 	tcase_add_checked_fixture(keeps, policy_start, NULL);
