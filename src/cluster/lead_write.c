@@ -87,11 +87,11 @@ static int place_of_tree(json_object *tree, bool is_status, struct place *place,
 static int place_of_object(const struct mk_lead *lead, const struct mk_lead_object *object,
 			   bool is_status, struct place *place, struct mk_error *err)
 {
-	const char *version = lead_resource(object->kind)->api_version;
-	const struct mk_reflector *reflector = lead->reflectors[object->kind];
+	const struct mk_resource *resource = lead_resource(object->kind);
+	const char *version = resource->api_version;
 
-	if (lead_resource(object->kind)->older_path && mk_reflector_reads_older(reflector))
-		version = "multicluster.x-k8s.io/v1alpha1";
+	if (resource->older_path && mk_reflector_reads_older(lead->reflectors[object->kind]))
+		version = resource->older_api_version;
 	return find_place(version, kind_named(followed[object->kind]), object->namespace_,
 			  object->name, is_status, place, err);
 }

@@ -140,9 +140,9 @@ def denied():
 
 def imports_and_exports():
     """they come, change and go, as objects of the clusterset; a server without v1beta1 is asked for v1alpha1"""
-    for version, other in (("v1beta1", "v1alpha1"), ("v1alpha1", "v1beta1")):
+    for version, other, streaming in (("v1beta1", "v1alpha1", True), ("v1alpha1", "v1beta1", True), ("v1alpha1", "v1beta1", False)):
         server = Server()
-        server.settings(versions={MCS: version})
+        server.settings(versions={MCS: version}, streaming=streaming)
         path = "/apis/%s/%s/namespaces/shop/" % (MCS, version)
         meta = {"name": "web", "namespace": "shop"}
         server.done("POST", path + "serviceexports", {"apiVersion": MCS + "/" + version, "kind": "ServiceExport", "metadata": meta})

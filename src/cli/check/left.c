@@ -30,6 +30,7 @@ static const struct mk_resource resources[] = {
 	  .kind = "ServiceImport",
 	  .path = "/apis/" MCS "/serviceimports",
 	  .older_path = "/apis/multicluster.x-k8s.io/v1alpha1/serviceimports",
+	  .older_api_version = "multicluster.x-k8s.io/v1alpha1",
 	  .label_selector = MANAGED,
 	  .model_kind = MK_KIND_COUNT,
 	  .optional = true },

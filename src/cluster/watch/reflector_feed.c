@@ -44,6 +44,14 @@ static int name_object(const struct mk_reflector *reflector, const struct mk_obj
 			     head->name.text ? head->name.text : "without name");
 }
 
+/* The version of the objects that the reflector reads now. */
+static const char *version_read(const struct mk_reflector *reflector)
+{
+	const struct mk_resource *resource = reflector->resource;
+
+	return reflector->older_version ? resource->older_api_version : resource->api_version;
+}
+
 static int apply(struct mk_reflector *reflector, struct mk_span object,
 		 const struct mk_object_head *head, struct mk_error *err)
 {
@@ -53,7 +61,7 @@ static int apply(struct mk_reflector *reflector, struct mk_span object,
 
 	if (ret < 0)
 		return name_object(reflector, head, err);
-	ret = decode_complete(tree, resource->api_version, resource->kind, err);
+	ret = decode_complete(tree, version_read(reflector), resource->kind, err);
 	return ret ?: reflector->sink.apply(reflector->sink.ctx, resource, tree, err);
 }
 
@@ -157,10 +165,10 @@ static int check_list(const struct mk_reflector *reflector, json_object *tree, s
 	json_object *items;
 
 	if (strncmp(kind, resource->kind, length) != 0 || strcmp(kind + length, "List") != 0 ||
-	    strcmp(version, resource->api_version) != 0)
+	    strcmp(version, version_read(reflector)) != 0)
 		return mk_error_set(err, EPROTO,
 				    "the answer is a '%.64s %.64s', expected a '%s %sList': %.256s",
-				    version, kind, resource->api_version, resource->kind,
+				    version, kind, version_read(reflector), resource->kind,
 				    mk_json_text(tree, "message"));
 	if (!json_object_object_get_ex(tree, "items", &items) ||
 	    (items && !json_object_is_type(items, json_type_array)))

@@ -37,6 +37,7 @@ struct mk_resource {
 	const char *api_version, *kind;
 	const char *path; /* of the collection, in all namespaces or in the one that counts */
 	const char *older_path; /* of an older version, if the server lacks @path; NULL: none */
+	const char *older_api_version; /* .. which it then serves */
 	const char *label_selector; /* NULL: all */
 	const char *field_selector; /* NULL: all */
 	const char *older_field_selector; /* for a server that does not know all those fields */

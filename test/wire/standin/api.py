@@ -282,7 +282,7 @@ class Api:
         if part not in (None, "status"):
             raise Status(404, "NotFound", "the server could not find the requested resource")
         if method == "GET":
-            await exchange.answer(200, store.get(resource, namespace, name))
+            await exchange.answer(200, as_asked(exchange.path, store.get(resource, namespace, name)))
         elif method == "POST" and not name:
             await exchange.answer(201, await store.create(resource, namespace, self.body(exchange)))
         elif method == "PUT" and name:
