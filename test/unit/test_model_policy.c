@@ -315,8 +315,8 @@ static const struct {
 	{ "cluster, no peers", TO("Deny", ""), ALL_OUT("deny") "?", "at least one peer" },
 	{ "cluster, pods and namespaces", TO("Pass", "{'namespaces': {}, 'pods': {}}"),
 	  ALL_OUT("pass") "?", "a kind of peer" },
-	{ "cluster, pods without namespaces", TO("Pass", "{'pods': {'podSelector': {}}}"),
-	  ALL_OUT("pass") "?", "pods.namespaceSelector is missing" },
+	{ "cluster, pods without pod selector", TO("Pass", "{'pods': {'namespaceSelector': {}}}"),
+	  ALL_OUT("pass") "?", "pods.podSelector is missing" },
 	{ "cluster, no networks", TO("Deny", "{'networks': []}"), ALL_OUT("deny") "?", "to[0]" },
 	{ "cluster, network that is none", TO("Deny", "{'networks': ['10.0.0.0/8', 'x']}"),
 	  ALL_OUT("deny") "10.0.0.0/8 ?", "networks[1]: value \"x\"" },
@@ -410,7 +410,7 @@ static const struct {
 	{ "{" CLUSTER ", 'spec': {" PLACE "}}", "spec.subject is missing" },
 	{ SUBJECT("{}"), "spec.subject: value an object, expected either namespaces or pods" },
 	{ SUBJECT("{'moons': {}}"), "expected either namespaces or pods" },
-	{ SUBJECT("{'pods': {}}"), "spec.subject.pods.namespaceSelector is missing" },
+	{ SUBJECT("{'pods': {}}"), "spec.subject.pods.podSelector is missing" },
 	{ SUBJECT("{'namespaces': {'matchExpressions': [{}]}}"), "key is missing" },
 	{ RULES("'ingress': [{'from': [{'namespaces': {}}]}]"),
 	  "spec.ingress[0].action is missing" },
@@ -419,7 +419,7 @@ static const struct {
 	{ RULES("'ingress': [null]"), "spec.ingress[0].action is missing" },
 	{ "{'apiVersion': 'policy.networking.k8s.io/v1alpha1', 'kind': 'ClusterNetworkPolicy', "
 	  "'metadata': {'name': 'c'}}",
-	  "expected policy.networking.k8s.io/v1alpha2" },
+	  "expected policy.networking.k8s.io/v1beta1" },
 };
 
 /* The previous version stays. */

@@ -246,6 +246,11 @@ static const struct world_row rows[] = {
 	{ "51: a peer by pods",
 	  { ADMIN(CIN("Deny", CPODS(LABEL("team", "blue"), LABEL("app", "y")))) },
 	  "<by T80 -A1; <bx T80 +00; <y T80 +00" },
+	{ "51: a subject and a peer by pods of all namespaces",
+	  { CNP_OF("c", "Admin", "5",
+		   "'subject': {'pods': {'podSelector': {" LABEL("app", "x") "}}}, " CIN(
+			   "Deny", "{'pods': {'podSelector': {" LABEL("app", "y") "}}}")) },
+	  "<by T80 -A1; <y T80 -A1; <bx T80 +00; <8.8.8.8 T80 +00" },
 	{ "51: nodes and outside match no ingress rule",
 	  { ADMIN(CIN("Deny", CSPACES(""))) },
 	  "<192.168.0.12 T80 +00; <8.8.8.8 T80 +00; <10.18.0.2 T80 +00" },

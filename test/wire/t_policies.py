@@ -16,7 +16,8 @@ PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"
 POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
 CHAINS = "/apis/networking.monokube.io/v1alpha1/servicefunctionchains"
 ONE_CHAIN = "/apis/networking.monokube.io/v1alpha1/namespaces/shop/servicefunctionchains/%s"
-CLUSTER_POLICIES = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies"
+CLUSTER_GROUP = "policy.networking.k8s.io"
+CLUSTER_POLICIES = "/apis/policy.networking.k8s.io/v1beta1/clusternetworkpolicies"
 KINDS = ("pod ", "namespace ", "policy ", "chain ", "function ")
 OWN, OTHER = "worker-1", "worker-2"
 MONOKUBE = os.environ.get("MK_BIN") or os.path.join(ROOT, "build/monokube")
@@ -45,7 +46,7 @@ def add_policy(server, name):
 
 def add_cluster_policy(server, name, priority=5):
     server.done("POST", CLUSTER_POLICIES, {
-        "apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy", "metadata": {"name": name},
+        "apiVersion": "policy.networking.k8s.io/v1beta1", "kind": "ClusterNetworkPolicy", "metadata": {"name": name},
         "spec": {"tier": "Admin", "priority": priority, "subject": {"namespaces": {}}}})
 
 
@@ -264,6 +265,41 @@ def crd_comes_and_goes():
     holds(client)
     server.settings(missing=[])
     holds(client, "policy all 5")
+
+
+def versions_of_cluster_policies():
+    """a server with v1beta1 of ClusterNetworkPolicy is asked for that, another one for v1alpha2"""
+    for version, streaming in (("v1beta1", True), ("v1beta1", False), ("v1alpha2", True), ("v1alpha2", False)):
+        server = Server()
+        server.settings(versions={CLUSTER_GROUP: version}, streaming=streaming)
+        path = "/apis/%s/%s/clusternetworkpolicies" % (CLUSTER_GROUP, version)
+        server.done("POST", path, {"apiVersion": CLUSTER_GROUP + "/" + version, "kind": "ClusterNetworkPolicy", "metadata": {"name": "all"},
+                                   "spec": {"tier": "Admin", "priority": 5, "subject": {"namespaces": {}}}})
+        client = start(server, "p")
+        holds(client, "policy all 5")
+        server.patch(path + "/all", {"spec": {"priority": 6}})
+        holds(client, "policy all 6")
+        server.done("DELETE", path + "/all")
+        holds(client)
+        expect("versions", {e["path"].split("/")[3] for e in server.asked("clusternetworkpolicies", watch="1") if e["status"] != 404}, {version})
+        client.stop()
+        server.stop()
+
+
+def next_version_of_cluster_policies():
+    """a CRD that no longer serves v1alpha2 loses no ClusterNetworkPolicy"""
+    server = Server()
+    server.settings(versions={CLUSTER_GROUP: "v1alpha2"})
+    old = {"apiVersion": CLUSTER_GROUP + "/v1alpha2", "kind": "ClusterNetworkPolicy", "metadata": {"name": "all"},
+           "spec": {"tier": "Admin", "priority": 5, "subject": {"namespaces": {}}}}
+    server.done("POST", "/apis/%s/v1alpha2/clusternetworkpolicies" % CLUSTER_GROUP, old)
+    client = start(server, "p")
+    holds(client, "policy all 5")
+    server.settings(versions={CLUSTER_GROUP: "v1beta1"})
+    server.done("POST", "/standin/cut")
+    wait("the next version", lambda: [e for e in server.asked("v1beta1/clusternetworkpolicies", watch="1") if e["status"] != 404])
+    holds(client, "policy all 5")
+    expect("reports", client.lines.count("policy /all"), 1)
 
 
 def chains():
@@ -638,5 +674,6 @@ def check_compares():
 
 if __name__ == "__main__":
     sys.exit(run([nothing_is_wanted, policies, own_pods, all_pods, gone_while_the_history_is_lost, one_report_per_change, moves, moves_while_a_watch_lags,
-                  older_server, crd_comes_and_goes, chains, chains_come_and_go, status_of_chains, status_of_others,
+                  older_server, crd_comes_and_goes, versions_of_cluster_policies,
+                  next_version_of_cluster_policies, chains, chains_come_and_go, status_of_chains, status_of_others,
                   status_of_a_bad_chain, who_writes_the_status, not_ready, refused_status, function_pods, function_pods_in_all_lists, one_404_is_no_deletion, denied, denied_at_first, one_bad_object, check_compares]))

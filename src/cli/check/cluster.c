@@ -36,12 +36,20 @@ struct reading {
 
 /* ---- a directory ----------------------------------------------------------------------------- */
 
+static bool is_of(json_object *tree, const struct mk_resource *resource)
+{
+	const char *version = mk_json_text(tree, "apiVersion"),
+		   *older = resource->older_api_version;
+
+	return strcmp(mk_json_text(tree, "kind"), resource->kind) == 0 &&
+	       (strcmp(version, resource->api_version) == 0 ||
+		(older && strcmp(version, older) == 0));
+}
+
 static void see_object(const struct reading *reading, json_object *tree)
 {
 	for (size_t i = 0; i < reading->count; i++)
-		if (strcmp(mk_json_text(tree, "kind"), reading->resources[i].kind) == 0 &&
-		    strcmp(mk_json_text(tree, "apiVersion"), reading->resources[i].api_version) ==
-			    0)
+		if (is_of(tree, &reading->resources[i]))
 			reading->see(reading->ctx, tree);
 }
 

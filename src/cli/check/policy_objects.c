@@ -135,9 +135,7 @@ static void see(void *ctx, json_object *tree)
 static void note_former(struct objects *objects)
 {
 	if (objects->former)
-		note(objects,
-		     "write them again as ClusterNetworkPolicies of " GROUP
-		     "v1alpha2, and remove them",
+		note(objects, "write them again as ClusterNetworkPolicies, and remove them",
 		     "%s%s: not enforced, because monokube does not read " GROUP "v1alpha1",
 		     objects->former_names, objects->former > FORMER_NAMES ? " and others" : "");
 }

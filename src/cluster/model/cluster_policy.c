@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ClusterNetworkPolicies of v1alpha2: rules 47 to 54 and 58 of test/policy/README.md. */
+/* ClusterNetworkPolicies: rules 47 to 54 and 58 of test/policy/README.md. v1beta1 and v1alpha2 have
+ * the same fields. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,8 @@ static int decode_word(const struct mk_json *parent, const char *key, const char
 
 /* ---- pods ------------------------------------------------------------------------------------ */
 
-/* Read `namespaces`, or `pods` with both selectors. Returns 1 if @at has neither. */
+/* Read `namespaces`, or `pods`, whose selector of namespaces may be absent. Returns 1 if @at has
+ * neither. */
 static int decode_pods(struct mk_texts *texts, const struct mk_json *at,
 		       struct mk_selector *namespaces, struct mk_selector *pods,
 		       struct mk_error *err)
@@ -39,10 +41,10 @@ static int decode_pods(struct mk_texts *texts, const struct mk_json *at,
 	if (all.value)
 		return selector_decode(texts, &all, namespaces, err);
 	ret = tree_member(&some, "namespaceSelector", json_type_object, &part, err);
-	if (ret == 0 && !part.value)
-		return tree_wrong(&part, "a selector, which may be empty", err);
 	ret = ret ?: selector_decode(texts, &part, namespaces, err);
 	ret = ret ?: tree_member(&some, "podSelector", json_type_object, &part, err);
+	if (ret == 0 && !part.value)
+		return tree_wrong(&part, "a selector, which may be empty", err);
 	return ret ?: selector_decode(texts, &part, pods, err);
 }
 

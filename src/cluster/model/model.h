@@ -33,7 +33,7 @@ enum mk_kind {
 	MK_KIND_POD,
 	MK_KIND_NAMESPACE,
 	MK_KIND_NETWORK_POLICY, /* networking.k8s.io/v1 */
-	MK_KIND_CLUSTER_POLICY, /* policy.networking.k8s.io/v1alpha2 ClusterNetworkPolicy */
+	MK_KIND_CLUSTER_POLICY, /* policy.networking.k8s.io/v1beta1 or v1alpha2 */
 	MK_KIND_CHAIN, /* networking.monokube.io/v1alpha1 ServiceFunctionChain */
 	MK_KIND_CLUSTER_PEER, /* networking.monokube.io/v1alpha1, as the next three */
 	MK_KIND_PUBLISHED_CLUSTER,

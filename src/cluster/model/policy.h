@@ -3,7 +3,7 @@
  * NetworkPolicies and ClusterNetworkPolicies, with only the fields that monokube uses. What an
  * object says is in test/policy/README.md, by number of rule.
  *
- * Sources: k8s.io/api/networking/v1 types.go; sigs.k8s.io/network-policy-api v1alpha2. */
+ * Sources: k8s.io/api/networking/v1 types.go; sigs.k8s.io/network-policy-api v1beta1. */
 #ifndef MK_CLUSTER_MODEL_POLICY_H
 #define MK_CLUSTER_MODEL_POLICY_H
 

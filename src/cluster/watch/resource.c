@@ -148,9 +148,11 @@ static const struct mk_resource resources[MK_RESOURCE_COUNT] = {
 	},
 	[MK_RESOURCE_CLUSTER_POLICIES] = {
 		.name = "ClusterNetworkPolicies",
-		.api_version = "policy.networking.k8s.io/v1alpha2",
+		.api_version = "policy.networking.k8s.io/v1beta1",
 		.kind = "ClusterNetworkPolicy",
-		.path = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies",
+		.path = "/apis/policy.networking.k8s.io/v1beta1/clusternetworkpolicies",
+		.older_path = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies",
+		.older_api_version = "policy.networking.k8s.io/v1alpha2",
 		.remedy = REMEDY,
 		.model_kind = MK_KIND_CLUSTER_POLICY,
 		.optional = true,

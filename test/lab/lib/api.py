@@ -35,7 +35,7 @@ KINDS = {  # kind: (apiVersion, plural, has a namespace)
     "ServiceCIDR": ("networking.k8s.io/v1", "servicecidrs", False),
     "Pod": ("v1", "pods", True),
     "NetworkPolicy": ("networking.k8s.io/v1", "networkpolicies", True),
-    "ClusterNetworkPolicy": ("policy.networking.k8s.io/v1alpha2", "clusternetworkpolicies", False),
+    "ClusterNetworkPolicy": ("policy.networking.k8s.io/v1beta1", "clusternetworkpolicies", False),
     "ServiceFunctionChain": ("networking.monokube.io/v1alpha1", "servicefunctionchains", True),
     "ClusterPeer": ("networking.monokube.io/v1alpha1", "clusterpeers", False),
     "PublishedCluster": ("networking.monokube.io/v1alpha1", "publishedclusters", True),

@@ -49,7 +49,7 @@ RESOURCES = [
     ("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", False, []),
     ("", "v1", "pods", "Pod", True, ["po"]),
     ("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", True, ["netpol"]),
-    ("policy.networking.k8s.io", "v1alpha2", "clusternetworkpolicies", "ClusterNetworkPolicy", False, ["cnp"]),
+    ("policy.networking.k8s.io", "v1beta1", "clusternetworkpolicies", "ClusterNetworkPolicy", False, ["cnp"]),
     ("policy.networking.k8s.io", "v1alpha1", "adminnetworkpolicies", "AdminNetworkPolicy", False, ["anp"]),
     ("networking.monokube.io", "v1alpha1", "servicefunctionchains", "ServiceFunctionChain", True, ["sfc"]),
     ("networking.monokube.io", "v1alpha1", "clusterpeers", "ClusterPeer", False, []),
