@@ -15,7 +15,7 @@ import re
 import sys
 
 PORTS = ("TCP", "UDP", "SCTP")
-CLUSTER_API = "policy.networking.k8s.io/v1alpha2"
+CLUSTER_APIS = ["policy.networking.k8s.io/v1beta1", "policy.networking.k8s.io/v1alpha2"]
 visited = collections.Counter()
 
 # A pod's sandbox on a node; pod is None if a container belongs to no Pod. object: the Pod as last known.
@@ -136,8 +136,8 @@ class World:
         self.refresh()
 
     def put(self, thing):
-        """Rules 6, 12 (an object that cannot be read changes nothing), 47 (only v1alpha2 is read)."""
-        if thing["kind"] == "ClusterNetworkPolicy" and seen(47, thing["apiVersion"] != CLUSTER_API):
+        """Rules 6, 12 (an object that cannot be read changes nothing), 47 (v1beta1 and v1alpha2 are read)."""
+        if thing["kind"] == "ClusterNetworkPolicy" and seen(47, thing["apiVersion"] not in CLUSTER_APIS):
             return
         try:
             check_object(thing)
@@ -202,6 +202,9 @@ class World:
         return next((address for address, owner in self.facts.get("overlay", {}).items()
                      if owner == node and family_of(address) == family), None) or self.node_address(node, family)
 
+    def has_namespace(self, name):
+        return ("Namespace", name) in self.objects
+
     def labels(self, namespace):
         return meta(self.objects["Namespace", namespace])["labels"]
 
@@ -218,8 +221,8 @@ def check_object(thing):
         check(all(kind in ("Ingress", "Egress") for kind in spec.get("policyTypes") or []), "policyTypes")
         check(all(isinstance(spec.get(key) or [], list) for key in ("ingress", "egress")), "rules")
     elif thing["kind"] == "ClusterNetworkPolicy":
-        subject = spec["subject"].get("pods") or {"namespaceSelector": spec["subject"].get("namespaces")}
-        check_selector(subject["namespaceSelector"])
+        for selector in pods_of(spec["subject"]):
+            check_selector(selector)
         check(spec["tier"] in ("Admin", "Baseline") and 0 <= spec["priority"] <= 1000, "tier, priority")
         check(all(rule["action"] in ("Accept", "Deny", "Pass") for key in ("ingress", "egress")
                   for rule in spec.get(key) or []), "action")
@@ -355,14 +358,20 @@ def network_policies(world, flow, direction, pod, peer, server):
 
 # ---- ClusterNetworkPolicy
 
+def pods_of(entry):
+    """Rule 51: the selectors of namespaces and of pods. Without the former, `pods` are of all namespaces."""
+    check(("pods" in entry) != ("namespaces" in entry), "either namespaces or pods")
+    if "namespaces" in entry:
+        return entry["namespaces"], {}
+    return entry["pods"].get("namespaceSelector", {}), entry["pods"]["podSelector"]
+
+
 def cluster_policies(world, pod, direction, tier, audits=False):
     """Rule 51: the subject. Rule 49: lower priority values first, then names. Rule 48: only with rules."""
     found = []
     for policy in world.of("ClusterNetworkPolicy", audits):
-        subject = policy["spec"]["subject"]
-        pods = subject.get("pods") or {"namespaceSelector": subject.get("namespaces")}
         if policy["spec"]["tier"] == tier and policy["spec"].get(direction.lower()) \
-                and pod_matches(world, pod, pods["namespaceSelector"], pods.get("podSelector")):
+                and pod_matches(world, pod, *pods_of(policy["spec"]["subject"])):
             found.append(policy)
     return sorted(found, key=lambda policy: (policy["spec"]["priority"], name_of(policy)))
 
@@ -376,10 +385,9 @@ def cluster_peer_matches(world, entry, peer):
             address["address"] == peer.address for address in node["status"]["addresses"]) for node in world.of("Node")))
     if "domainNames" in entry:
         return not seen(58)
-    pods = entry.get("pods") or {"namespaceSelector": entry.get("namespaces")}
-    for selector in (pods["namespaceSelector"], pods.get("podSelector", {})):
+    for selector in pods_of(entry):
         check_selector(selector)
-    return peer.pod is not None and seen(51, pod_matches(world, peer.pod, pods["namespaceSelector"], pods.get("podSelector")))
+    return peer.pod is not None and seen(51, pod_matches(world, peer.pod, *pods_of(entry)))
 
 
 def protocol_matches(entry, flow, server, unknown):
@@ -517,7 +525,7 @@ def identify(world, address, node, trusted):
     if address in world.facts.get("overlay", {}):
         owner = seen(15) and world.facts["overlay"][address]
         return Peer(world.node_address(owner, family_of(address)) or address, None, False)
-    running = [pod for pod in world.pods if not finished(pod)]
+    running = [pod for pod in world.pods if not finished(pod) and world.has_namespace(meta(pod)["namespace"])]
     box = world.box_at(address, node)
     if box:
         pod = next((pod for pod in running if box.pod and uid_of(pod) == box.uid), None)
@@ -534,16 +542,23 @@ def itself(flow):
 
 
 def can_select(world, namespace):
-    """Rule 38: whether any policy could select a pod of this namespace."""
+    """Rule 38: whether any policy could select a pod of this namespace. Any could, if the Namespace is gone (43)."""
+    if not world.has_namespace(namespace):
+        return any(world.of(kind) for kind in POLICIES)
     return any(meta(policy)["namespace"] == namespace for policy in world.of("NetworkPolicy")) or any(
         selects((policy["spec"]["subject"].get("pods") or {}).get("namespaceSelector")
                 or policy["spec"]["subject"].get("namespaces") or {}, world.labels(namespace))
         for policy in world.of("ClusterNetworkPolicy"))
 
 
+def object_of(world, box):
+    """The Pod of a sandbox. Rule 43: without its Namespace nothing can select it."""
+    return box.object if world.has_namespace(box.pod.split("/")[0]) else None
+
+
 def pending(world, box):
     """Rules 37, 42: the policies of a pod are not known before its object, by UID, is."""
-    return box.pending or box.object is None and can_select(world, box.pod.split("/")[0])
+    return box.pending or object_of(world, box) is None and can_select(world, box.pod.split("/")[0])
 
 
 def evaluate(world, flow, direction, in_audit=False):
@@ -564,7 +579,7 @@ def evaluate(world, flow, direction, in_audit=False):
 
 def tiers(world, flow, direction, box):
     """Rule 48: Admin, then NetworkPolicy, which is final for an isolated pod, then Baseline."""
-    if box.object is None:
+    if object_of(world, box) is None:
         return decided("allow", 38)
     peer = identify(world, flow.server, box.node, True) if direction == "Egress" else \
         identify(world, flow.client if itself(flow) else flow.seen, box.node, flow.trusted)
@@ -610,7 +625,7 @@ def during(before, after, flow):
 def guarded(world, box, audits=False):
     """Whether anything applies to a pod, in either direction. Rule 41: nothing does before the first enforcement.
     @audits: only what is audited counts."""
-    pod = box.object
+    pod = object_of(world, box)
     if world.facts.get("enforcing", True) is False:
         return False
     return pending(world, box) or pod is not None and any(

@@ -774,6 +774,20 @@ def _(ref):
     assert short(ref.verdict(world, flow_of("c/x > b/x TCP 80"))) == "ingress"
 
 
+@story(43, "if the Namespace is gone, too, a sandbox gets nothing while there are policies, and is no peer")
+def _(ref):
+    world = ref.World(THINGS + [policy("NetworkPolicy a/p", {"ingress": [{"from": [{"namespaceSelector": {}}]}]}),
+                                policy("Admin 1 q", {"subject": {"namespaces": {"matchLabels": {"team": "red"}}}})], **FACTS)
+    to, there, back = flow_of("b/x > a/x TCP 80"), flow_of("c/x > b/x TCP 80"), flow_of("b/x > c/x TCP 80")
+    assert [short(ref.verdict(world, flow)) for flow in (to, there, back)] == ["allow"] * 3
+    world.apply({"delete": ["Pod", "b/x"]})
+    world.apply({"delete": ["Namespace", "b"]})
+    assert [short(ref.verdict(world, flow)) for flow in (to, there, back)] == ["both", "ingress", "egress"]
+    for kind, name in (("NetworkPolicy", "a/p"), ("ClusterNetworkPolicy", "q")):
+        world.apply({"delete": [kind, name]})
+    assert [short(ref.verdict(world, flow)) for flow in (to, there, back)] == ["allow"] * 3
+
+
 @story(44, "finished pods are no peers; of two objects with one address the later one; the address file decides")
 def _(ref):
     old, new = pod("b/old", "n2", "2.40", {"role": "good"}), pod("c/new", "n2", "2.40", {"role": "good"})
@@ -820,13 +834,18 @@ def _(ref):
 ALL = "subject: {namespaces: {}}"
 
 
-@story(47, "only v1alpha2 is read; a CRD that vanishes counts as no objects; one that appears is followed")
+@story(47, "v1beta1 and v1alpha2 are read, v1alpha1 is not; a CRD that vanishes counts as no objects; one that appears is followed")
 def _(ref):
     spec = {"subject": {"namespaces": {}}, "ingress": [{"action": "Deny", "from": [{"namespaces": {}}]}]}
     thing, world, flow = policy("Admin 1 p", spec), after(ref, {})[0], flow_of("b/x > a/x TCP 80")
     world.apply({"put": dict(thing, apiVersion="policy.networking.k8s.io/v1alpha1")})
     world.apply({"put": dict(thing, apiVersion="policy.networking.k8s.io/v1alpha1", kind="AdminNetworkPolicy")})
     assert short(ref.verdict(world, flow)) == "allow"
+    for version in ("v1alpha2", "v1beta1"):
+        world.apply({"put": dict(thing, apiVersion="policy.networking.k8s.io/" + version)})
+        assert short(ref.verdict(world, flow)) == "ingress"
+        world.apply({"delete": ["ClusterNetworkPolicy", "p"]})
+        assert short(ref.verdict(world, flow)) == "allow"
     world.apply({"put": thing})
     assert short(ref.verdict(world, flow)) == "ingress"
     world.apply({"vanished": "ClusterNetworkPolicy"})
@@ -885,6 +904,13 @@ case(51, "the subject: namespaces, or pods with two selectors", """
     c/x > b/x TCP 80: ingress q[0]
     c/x > b/y TCP 80: allow
     a/x > c/x TCP 80: allow""")
+case(51, "pods without a selector of namespaces are those of all namespaces", """
+    Admin 1 p: {subject: {pods: {podSelector: {matchLabels: {app: x}}}}, ingress: [{action: Deny, from: [{pods: {podSelector: {matchLabels: {app: y}}}}]}]}
+    a/y > a/x TCP 80: ingress
+    b/y > a/x TCP 80: ingress
+    a/y > b/x TCP 80: ingress
+    a/z > a/x TCP 80: allow
+    a/y > a/z TCP 80: allow""")
 case(51, "traffic from nodes or from outside matches no ingress rule", f"""
     Admin 1 p: {{{ALL}, ingress: [{{action: Deny, from: [{{namespaces: {{}}}}, {{pods: {{namespaceSelector: {{}}, podSelector: {{}}}}}}]}}]}}
     8.8.8.8@n1 > a/x TCP 80: allow
@@ -1205,8 +1231,8 @@ MUTANTS = [
     (36, "        elif not self.alive:\n", "        elif False:\n"),
     (36, '            for missed in self.waiting if self.alive else []:\n                self.apply(missed)\n', ""),
     (37, "    if pending(world, box):", "    if False:"),
-    (37, "return box.pending or box.object is None", "return box.object is None"),
-    (37, "return box.pending or box.object is None and", "return box.pending or box.object is None and False and"),
+    (37, "return box.pending or object_of(world, box) is None", "return box.object is None"),
+    (37, "return box.pending or object_of(world, box) is None and", "return box.pending or object_of(world, box) is None and False and"),
     (38, 'node["namespaces"].get(pod.split("/")[0], True)', 'node["namespaces"].get(pod.split("/")[0], False)'),
     (38, 'if not node["policies"] or not node', "if not node"),
     (38, 'can_select(world, box.pod.split("/")[0])', "True"),
@@ -1221,9 +1247,11 @@ MUTANTS = [
     (42, 'return seen(42, static) or meta(pod).get("uid")', 'return meta(pod).get("uid")'),
     (42, 'meta(pod).get("uid") or name_of(pod)', 'meta(pod).get("uid")'),
     (43, "            self.gone[uid_of(thing)] = thing\n", "            pass\n"),
+    (43, "    if not world.has_namespace(namespace):\n        return any(world.of(kind) for kind in POLICIES)\n",
+     "    if not world.has_namespace(namespace):\n        return False\n"),
     (43, "running = [pod for pod in world.pods if", "running = [pod for pod in world.pods if not meta(pod).get(\"deletionTimestamp\") and"),
     (43, "running = [pod for pod in world.pods if", "running = [pod for pod in world.pods + list(world.gone.values()) if"),
-    (44, "running = [pod for pod in world.pods if not finished(pod)]", "running = world.pods"),
+    (44, "if not finished(pod) and world.has_namespace", "if world.has_namespace"),
     (44, 'pod["status"].get("startTime", ""), default', "-len(meta(pod)['name']), default"),
     (44, "box = world.box_at(address, node)\n    if box:", "box = None\n    if box:"),
     (45, "return seen(45) and box.uid if box else address", "return address"),
@@ -1243,8 +1271,9 @@ MUTANTS = [
     (50, '    if admin and admin.verdict != "pass":\n        return admin\n', '    if admin and admin.verdict == "deny":\n        return admin\n'),
     (50, 'both = egress.verdict', 'ingress = egress if egress.tier else ingress\n    both = egress.verdict'),
     (50, 'if baseline and baseline.verdict != "pass":', "if baseline:"),
-    (51, 'and pod_matches(world, pod, pods["namespaceSelector"], pods.get("podSelector")):', "and True:"),
-    (51, 'pod_matches(world, pod, pods["namespaceSelector"], pods.get("podSelector")):', 'pod_matches(world, pod, pods["namespaceSelector"], None):'),
+    (51, 'and pod_matches(world, pod, *pods_of(policy["spec"]["subject"])):', "and True:"),
+    (51, 'pod_matches(world, pod, *pods_of(policy["spec"]["subject"])):', 'pod_matches(world, pod, pods_of(policy["spec"]["subject"])[0], None):'),
+    (51, 'entry["pods"].get("namespaceSelector", {})', 'entry["pods"]["namespaceSelector"]'),
     (51, "return peer.pod is not None and seen(51", "return peer.pod is None or seen(51"),
     (52, "seen(52, any([inside(peer.address, cidr)", "seen(52, peer.pod is None and any([inside(peer.address, cidr)"),
     (52, "for address in node[\"status\"][\"addresses\"]) for node", "for address in node[\"status\"][\"addresses\"][:2]) for node"),
@@ -1256,7 +1285,7 @@ MUTANTS = [
     (54, 'return None if seen(54) and action == "Accept" else ("Deny", 54)', "return None"),
     (54, 'return None if seen(54) and action == "Accept" else ("Deny", 54)', 'return ("Deny", 54)'),
     (54, 'else ("Deny", 54)', 'else (action, 54)'),
-    (54, '    for selector in (pods["namespaceSelector"], pods.get("podSelector", {})):\n        check_selector(selector)\n', ""),
+    (54, '    for selector in pods_of(entry):\n        check_selector(selector)\n', ""),
     (54, 'match = any([cluster_peer_matches(world, entry, peer) for entry in peers])', "match = any(cluster_peer_matches(world, entry, peer) for entry in peers)"),
     (55, "(match or unknown) and ports", "match and ports"),
     (55, 'unknown = action == "Deny" and peer.unknown and selectors', 'unknown = peer.unknown and selectors'),

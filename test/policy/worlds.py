@@ -51,7 +51,7 @@ def other_mode(policy):
 
 def thing(kind, name, namespace=None, labels=None, **rest):
     versions = {"NetworkPolicy": "networking.k8s.io/v1", "EndpointSlice": "discovery.k8s.io/v1",
-                "ClusterNetworkPolicy": reference.CLUSTER_API}
+                "ClusterNetworkPolicy": reference.CLUSTER_APIS[0]}
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **({"labels": labels} if labels else {})}
     return {"apiVersion": versions.get(kind, "v1"), "kind": kind, "metadata": metadata, **rest}
 

@@ -242,6 +242,10 @@ static const struct {
 		"{'action': 'Accept', 'from': [{'pods': {'namespaceSelector': {}, 'podSelector': "
 		"{'matchLabels': {'a': '1'}}}}]}]"),
 	  ADMIN "; in pass one {}/{}; in accept {}/{a in 1}" },
+	{ "cluster, pods of all namespaces",
+	  "{" CLUSTER ", 'spec': {" PLACE ", 'subject': {'pods': {'podSelector': {}}}, 'ingress': "
+	  "[{'action': 'Deny', 'from': [{'pods': {'podSelector': {'matchLabels': {'a': '1'}}}}]}]}}",
+	  ADMIN "; in deny {}/{a in 1}" },
 	{ "cluster, networks are peers of their own",
 	  TO("Deny", "{'networks': ['10.1.2.3/8', 'fd00::/64']}, {'namespaces': {}}"),
 	  ALL_OUT("deny") "10.0.0.0/8 fd00::/64 {}/{}" },

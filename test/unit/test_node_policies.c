@@ -84,6 +84,12 @@ static void count_write(void *ctx)
 	writes++;
 }
 
+static void await_lists(void)
+{
+	while (!mk_source_listed(core.source, MK_SOURCE_POLICIES))
+		uv_run(&core.loop, UV_RUN_NOWAIT);
+}
+
 static void follow_cluster(void)
 {
 	static const struct mk_model_listener listener = {
@@ -103,11 +109,9 @@ static void follow_cluster(void)
 	mk_model_set_listener(core.model, &listener);
 	core.source = mk_source_start(&core.loop, &core.config, core.model, on_listed, NULL, &err);
 	ck_assert_msg(core.source != NULL, "%s", mk_error_text(&err));
-	while (!mk_source_listed(core.source, MK_SOURCE_POLICIES))
-		uv_run(&core.loop, UV_RUN_NOWAIT);
 }
 
-static void setup(void)
+static void setup_unlisted(void)
 {
 	policy_setup();
 	policy_sync->after_write = count_write;
@@ -128,6 +132,12 @@ static void setup(void)
 	follow_cluster();
 	ck_ok(mk_node_policies_start(&policies, &node, &err));
 	writes = 0;
+}
+
+static void setup(void)
+{
+	setup_unlisted();
+	await_lists();
 }
 
 /* Run the agent's steps, as for each change of anything on the node. Returns the number of rounds
@@ -167,6 +177,18 @@ START_TEST(test_quiet)
 	ck_assert_uint_eq(reconcile(10), 0);
 	ck_assert_uint_eq(writes, 0);
 	ck_assert_uint_eq(core.writes, said);
+}
+END_TEST
+
+/* Rule 36: before the lists are complete nothing is written, so what was in force stays. */
+START_TEST(test_lists_awaited)
+{
+	mk_model_delete(core.model, MK_KIND_NETWORK_POLICY, "shop", "web"); /* not read yet */
+	ck_assert_uint_eq(reconcile(3), 0);
+	ck_assert_uint_eq(writes, 0);
+	ck_assert_uint_eq(policy_state_now().listed, MK_POLICY_LISTS_AWAITED);
+	await_lists();
+	ck_assert_uint_eq(reconcile(3), 1);
 }
 END_TEST
 
@@ -367,4 +389,7 @@ UNIT_SUITE("node_policies")
 	tcase_add_test(tc, test_full);
 	tcase_add_test(tc, test_chains);
 	tcase_add_test(tc, test_chains_alone);
+	tc = cni_case(suite, "node policies, nothing listed");
+	tcase_add_checked_fixture(tc, setup_unlisted, NULL);
+	tcase_add_test(tc, test_lists_awaited);
 }

@@ -165,6 +165,30 @@ START_TEST(test_object_gone)
 }
 END_TEST
 
+/* Rule 43: if its Namespace is gone, too, it is pending, as long as there are policies. */
+START_TEST(test_namespace_gone)
+{
+	uint64_t former;
+
+	world_put(&world, "%s", DENY);
+	world_put(&world, "%s", NP_OF("other", "b", "'podSelector': {}"));
+	world_compile(&world);
+	former = set_of("uid-x", "x");
+	world_delete(&world, MK_KIND_POD, "a", "x");
+	world_delete(&world, MK_KIND_NETWORK_POLICY, "a", "p");
+	world_delete(&world, MK_KIND_NAMESPACE, "", "a");
+	world_compile(&world);
+	ck_assert_uint_eq(set_of("uid-x", "x"), MK_SET_PENDING);
+	world_delete(&world, MK_KIND_NETWORK_POLICY, "b", "other");
+	world_compile(&world);
+	ck_assert_uint_eq(set_of("uid-x", "x"), MK_SET_OPEN);
+	world_put(&world, "%s", DENY);
+	world_put(&world, "{'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': 'a'}}");
+	world_compile(&world);
+	ck_assert_uint_eq(set_of("uid-x", "x"), former);
+}
+END_TEST
+
 static void put_twin(const char *name, const char *phase, const char *start)
 {
 	world_put(
@@ -443,6 +467,7 @@ UNIT_SUITE("policy_life")
 	tcase_add_test(tcase, test_uid);
 	tcase_add_test(tcase, test_claimed_uid);
 	tcase_add_test(tcase, test_object_gone);
+	tcase_add_test(tcase, test_namespace_gone);
 	tcase_add_test(tcase, test_equal_addresses);
 	tcase_add_test(tcase, test_sandbox_decides);
 	tcase_add_test(tcase, test_no_pod);
