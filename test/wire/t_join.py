@@ -3,6 +3,7 @@
 """test/wire/t_join.py [PART OF A NAME...] - `monokube peer join`, `rotate` and `leave` with two API servers: what they write and
 print, a second run, a server that refuses, a token that never comes, clusters that cannot be joined. No token is ever printed."""
 import base64
+import http.client
 import os
 import subprocess
 import sys
@@ -64,7 +65,7 @@ class Cluster:
                 for secret in self.server.done("GET", SECRETS[:-1])["items"]:
                     if secret.get("type") == TYPE and "data" not in secret:
                         self.fill_one(secret["metadata"])
-            except (OSError, Wrong):
+            except (OSError, http.client.HTTPException, Wrong):
                 return  # the server has been stopped
 
     def fill_one(self, metadata):
@@ -236,6 +237,25 @@ def leaves():
     expect("joined again", out, told(west, east, "created", "created", "created"))
 
 
+def leaves_a_lost_one():
+    """with one context and --cluster, leave deletes what join has made there, although the other server is gone"""
+    west, east = two()
+    path = config(west, east)
+    peer(path, "join", "admin@w", "admin@e", "--inbox")
+    east.stopped.set()
+    east.server.stop()
+    fails(path, "give that of the other cluster, too, or --cluster with its clusterName", "leave", "admin@w")
+    fails(path, "'west' is the cluster of context 'admin@w' itself", "leave", "admin@w", "--cluster", "west")
+    fails(path, "flag --cluster: value 'East'", "leave", "admin@w", "--cluster", "East")
+    fails(path, "flag --cluster goes with one context", "leave", "admin@w", "admin@e", "--cluster", "east")
+    out, _ = peer(path, "leave", "admin@w", "--cluster", "east", "--dry-run")
+    expect("dry run", out.count("would be deleted\n"), 6)
+    expect("peer", bool(west.get(PEERS + "east")), True)
+    out, _ = peer(path, "leave", "admin@w", "--cluster", "east")
+    expect("lines", out.count("west: "), out.count("\n"))
+    expect("objects", west.objects("east") + [west.get(SPACE)], [None] * 6)
+
+
 def rotates():
     """rotate replaces both tokens, and nothing else; clusters that have not joined are refused"""
     west, east = two()
@@ -352,4 +372,4 @@ def cannot_join():
 
 
 if __name__ == "__main__":
-    sys.exit(run([inbox, joins, flags, dry_run, leaves, rotates, refused, no_token, cannot_join]))
+    sys.exit(run([inbox, joins, flags, dry_run, leaves, leaves_a_lost_one, rotates, refused, no_token, cannot_join]))

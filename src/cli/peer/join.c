@@ -137,6 +137,10 @@ static int open_both(struct joining *joining)
 
 	for (size_t i = 0; i < 2; i++)
 		sides[i].remote.context = options->words[i];
+	if (options->cluster)
+		return mk_error_set(joining->err, EINVAL,
+				    "flag --cluster goes with one context: leave out that of '%s'",
+				    options->cluster);
 	if (strcmp(options->words[0], options->words[1]) == 0)
 		return mk_error_set(joining->err, EINVAL,
 				    "context '%s' is given twice, expected those of two clusters",
@@ -155,6 +159,31 @@ static int open_both(struct joining *joining)
 			options->words[0], options->words[1], sides[0].cluster);
 	joining->hub = options->inbox ? sides : NULL;
 	return ret ?: find_inbox(joining);
+}
+
+/* The other cluster is lost, and --cluster gives its name. */
+static int open_one(struct joining *joining)
+{
+	const struct mk_cli_options *options = joining->options;
+	struct side *side = &joining->sides[0], *lost = &joining->sides[1];
+	int ret;
+
+	if (!options->cluster)
+		return mk_error_set(
+			joining->err, EINVAL,
+			"one context: give that of the other cluster, too, or --cluster with its clusterName if it is lost");
+	ret = cluster_name_check("flag --cluster", options->cluster, joining->err);
+	if (ret < 0)
+		return ret;
+	snprintf(lost->cluster, sizeof(lost->cluster), "%s", options->cluster);
+	side->remote.context = options->words[0];
+	ret = remote_open(&side->remote, options->kubeconfig, options->words[0], joining->err);
+	ret = ret ?: read_name(side, joining->err);
+	if (ret == 0 && strcmp(side->cluster, lost->cluster) == 0)
+		ret = mk_error_set(joining->err, EINVAL,
+				   "flag --cluster: '%s' is the cluster of context '%s' itself",
+				   options->cluster, options->words[0]);
+	return ret;
 }
 
 static void close_both(struct joining *joining)
@@ -516,10 +545,10 @@ static int leave_one(struct joining *joining, struct side *side)
  * goes before the token, so the agent there sees that it is empty. */
 static int leave(struct joining *joining)
 {
-	size_t first = joining->hub == joining->sides;
+	size_t first = joining->hub == joining->sides, count = joining->options->word_count;
 	int ret = 0;
 
-	for (size_t i = 0; ret == 0 && i < 2; i++) {
+	for (size_t i = 0; ret == 0 && i < count; i++) {
 		struct side *side = &joining->sides[(first + i) % 2];
 
 		ret = leave_inbox(joining, side);
@@ -540,7 +569,7 @@ static int run(int argc, char **argv, int (*act)(struct joining *joining))
 	if (ret > 0)
 		return 0;
 	if (ret == 0) {
-		ret = open_both(&joining);
+		ret = options.word_count == 1 ? open_one(&joining) : open_both(&joining);
 		ret = ret ?: act(&joining);
 		close_both(&joining);
 	}
