@@ -174,19 +174,28 @@ struct outside {
 	char container[13]; /* as runtimes abbreviate it */
 };
 
+static bool is_outside(const struct mk_own_node *node, const struct mk_ip *ip)
+{
+	const struct mk_own_family *own;
+
+	if (ip->family == AF_UNSPEC)
+		return false;
+	own = &node->families[mk_family_index(ip->family)];
+	return own->family->runs && !mk_cidr_contains(&own->addresses.pod_cidr, ip);
+}
+
 /* A container without its namespace is no pod any more. */
 static int see(void *ctx, const struct mk_ip *ip, const struct mk_ipam_owner *owner)
 {
 	struct outside *outside = ctx;
+	const struct mk_ip *found = is_outside(outside->node, ip) ? ip : &owner->second;
 
-	const struct mk_own_family *own = &outside->node->families[mk_family_index(ip->family)];
-
-	if (!own->family->runs || mk_cidr_contains(&own->addresses.pod_cidr, ip) ||
-	    !owner->container_id[0] || access(owner->netns, F_OK) < 0)
+	if (!is_outside(outside->node, found) || !owner->container_id[0] ||
+	    access(owner->netns, F_OK) < 0)
 		return 0;
 	if (outside->count++ > 0)
 		return 0;
-	outside->first = *ip;
+	outside->first = *found;
 	snprintf(outside->container, sizeof(outside->container), "%s", owner->container_id);
 	return 0;
 }
@@ -199,9 +208,10 @@ static void tell(struct mk_core *core, const struct outside *outside)
 
 	snprintf(
 		text, sizeof(text),
-		"%u pods have addresses outside the pod CIDR %s of their node, such as %s (container %s): they have no network until they are deleted",
+		"%u pods have addresses outside the pod CIDR %s of their node, such as %s (container %s): they have no %s network until they are deleted",
 		outside->count, mk_cidr_format(&own->addresses.pod_cidr, cidr),
-		mk_ip_format(&outside->first, ip), outside->container);
+		mk_ip_format(&outside->first, ip), outside->container,
+		mk_family_name(outside->first.family));
 	if (mk_core_warn(core, MK_WARN_POD_CIDR, text))
 		mk_log_warn("%s", text);
 }

@@ -15,6 +15,8 @@ declare -A NODE2_OF=([4]=192.168.99.12 [6]=fd00:99::12)
 declare -A FAR_OF=([4]=203.0.113.10 [6]=2001:db8::10)
 declare -A VTEP1_OF=([4]=10.18.0.1 [6]=fd4d:4b00:12::1)
 declare -A VPOD1_OF=([4]=10.244.1.1 [6]=fd00:10:244:1::1)
+declare -A RANGE1_OF=([4]=10.244.1.0/24 [6]=fd00:10:244:1::/64)
+declare -A OTHER_OF=([4]=10.244.9.0/24 [6]=fd00:10:244:9::/64)
 declare -A CLIENT_OF=() NEAR_OF=() WEB_OF=()
 
 # pod_up NODE NAME ARRAY: of its addresses by family
@@ -186,7 +188,7 @@ node1_is()
 says() { lab log node1 | tail -n "+$log_lines" | grep -qE "$1"; }
 
 # Without a pod CIDR of the second family the node runs the first one. Without an InternalIP of it,
-# the uplink's address takes its place.
+# the uplink's address takes its place. With another pod CIDR the agent names pods of the former one.
 node_lacks()
 {
 	local first=$FIRST second=$SECOND log_lines
@@ -197,6 +199,9 @@ node_lacks()
 	node1_is "/InternalIP, address: .${NODE1_OF[$second]}/d"
 	wait_for 10 says "the Node has no InternalIP of IPv$second: its uplink's address is used ip=${NODE1_OF[$second]}"
 	outside "$second"
+	node1_is "s,${RANGE1_OF[$second]},${OTHER_OF[$second]},"
+	wait_for 10 says "pods have addresses outside the pod CIDR ${OTHER_OF[$second]} of their node, such as .*: they have no IPv$second network"
+	services "$first"
 	node1_is ''
 	wait_for 10 services 4
 	wait_for 10 services 6
@@ -249,6 +254,6 @@ for family in 4 6; do
 done
 check "without the agent, and with a new one" agent_restarts
 check "the second family goes and comes: the first one loses nothing" second_goes_and_comes
-check "the Node lacks a pod CIDR of the second family, or an address" node_lacks
+check "the Node lacks a pod CIDR of the second family, or an address, or has another range" node_lacks
 check "check finds nothing wrong" wait_for 20 is_healthy
 finish

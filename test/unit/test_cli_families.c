@@ -473,7 +473,7 @@ START_TEST(test_check_outside)
 	write_file("ipam/10.244.9.3", "gone-container\neth0\n/run/netns/gone\n");
 	check_output(
 		1,
-		"shop/old has the address 10.244.9.2 outside the node's pod CIDR 10.244.1.0/24: it has no network\n",
+		"shop/old has the address 10.244.9.2 outside the node's pod CIDR 10.244.1.0/24: it has no IPv4 network\n",
 		"check");
 	check_output_lacks(1, "10.244.9.3", "check");
 	remove_file("ipam/10.244.9.2");

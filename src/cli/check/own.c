@@ -334,9 +334,9 @@ static int see_outside(void *ctx, const struct mk_ip *ip, const struct mk_ipam_o
 	check_found(
 		checking, "pods",
 		"delete the pod, so that it is created again with an address of the node's range",
-		"%s%s%s has the address %s outside the node's pod CIDR %s: it has no network",
+		"%s%s%s has the address %s outside the node's pod CIDR %s: it has no %s network",
 		namespace_, *namespace_ ? "/" : "", *namespace_ ? owner->name : owner->container_id,
-		mk_ip_format(ip, text), mk_cidr_format(&own, range));
+		mk_ip_format(ip, text), mk_cidr_format(&own, range), mk_family_name(ip->family));
 	return 0;
 }
 
