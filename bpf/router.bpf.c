@@ -193,6 +193,17 @@ static __always_inline int needs_masquerade(const struct packet *pkt, enum mk_ro
 	       (!mk_node.keeps_source || type == MK_ROUTE_NODE);
 }
 
+/* Must the packet get a source that the way does not have? A device may have no address of a
+ * family. The pod learns that there is no route, as in the host. */
+static __always_inline int lacks_source(const struct packet *pkt, enum mk_route_type type,
+					const struct mk_way *way_out, struct way_refusal *refusal)
+{
+	if (!is_zero(&way_out->source) || !needs_masquerade(pkt, type))
+		return 0;
+	refuse(refusal, BPF_FIB_LKUP_RET_UNSUPP_LWT);
+	return 1;
+}
+
 /* Has another node delegated this request, for a Service that this node does not know? */
 static __always_inline int is_unknown_request(const struct chain_ctx *ctx, const struct packet *pkt)
 {
@@ -229,7 +240,7 @@ static __always_inline int to_outside(struct __sk_buff *skb, struct chain_ctx *c
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_FORGED, &pkt->tuple);
 	if (ctx->hook == MK_HOOK_OVERLAY && !(ctx->flags & CHAIN_TRANSLATED))
 		return drop(skb, ctx->hook, MK_DROP_OVERLAY_STRAY, &pkt->tuple);
-	if (way_choose(skb, pkt, &way_out, &refusal))
+	if (way_choose(skb, pkt, &way_out, &refusal) || lacks_source(pkt, type, &way_out, &refusal))
 		return refusal.silent ? drop(skb, ctx->hook, refusal.reason, &pkt->tuple)
 				      : chain_error(skb, ctx, pkt, refusal.reason,
 						    MK_ICMP_UNREACHABLE, refusal.icmp_code, 0);

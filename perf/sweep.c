@@ -55,10 +55,11 @@ static void entry(const struct row *row, unsigned int n, struct mk_tuple *key,
 					.service_id = service.service_id,
 					.stage = row->stage };
 	if (n % 2) {
-		*key = (struct mk_tuple){ sent.daddr, sent.saddr, sent.dport,
-					  sent.sport, row->proto, {} };
-		session->to = (struct mk_tuple){ asked.daddr, asked.saddr, asked.dport,
-						 asked.sport, row->proto,  {} };
+		*key = (struct mk_tuple){ sent.daddr, sent.saddr, sent.dport, sent.sport,
+					  row->proto, 0,	  0 };
+		session->to = (struct mk_tuple){
+			asked.daddr, asked.saddr, asked.dport, asked.sport, row->proto, 0, 0
+		};
 		session->last_seen_ns = NOW_NS - row->answer_idle_ns;
 		return;
 	}

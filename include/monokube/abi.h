@@ -817,7 +817,7 @@ _Static_assert(sizeof(struct mk_node) == MK_BY_FAMILY(100, 208), "rodata ABI");
 	X(HOST_ROUTE,                                                                              \
 	  "this host has no route there, or one that forbids it (answered as the host would)")     \
 	X(NO_UPLINK,                                                                               \
-	  "this host's route uses a device that is no uplink (answered with net unreachable)")     \
+	  "this host's route uses no uplink, or one without an address (net unreachable)")         \
 	X(EXTENSION_HEADER,                                                                        \
 	  "IPv6 extension headers that are too many, or too long, to find layer 4")                \
 	X(NEIGHBOUR_DISCOVERY, "IPv6 neighbour discovery or multicast listener message of a pod")  \

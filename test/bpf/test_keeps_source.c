@@ -59,6 +59,18 @@ START_TEST(test_no_such_pod)
 }
 END_TEST
 
+/* Packets that keep their source need no address of the uplink. */
+START_TEST(test_uplink_without_address)
+{
+	const struct mk_datapath_links links = {
+		.uplink_count = 1, .uplinks[0] = { .ifindex = 1, .mtu_bytes = 1500 }
+	};
+
+	fixture_links(&links);
+	expect("leaves", MK_HOOK_POD, flows[0][0], TO_UPLINK, flows[0][0]);
+}
+END_TEST
+
 /* The answer of another node would come by the overlay. */
 START_TEST(test_to_other_node)
 {
@@ -98,6 +110,7 @@ BPF_SUITE("keeps_source")
 	tcase_add_loop_test(tcase, test_to_outside_and_back, 0, ROWS(flows));
 	tcase_add_test(tcase, test_error_from_outside);
 	tcase_add_test(tcase, test_no_such_pod);
+	tcase_add_test(tcase, test_uplink_without_address);
 	tcase_add_test(tcase, test_to_other_node);
 	tcase_add_test(tcase, test_source_of_the_cluster);
 }

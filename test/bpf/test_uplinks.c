@@ -258,6 +258,23 @@ START_TEST(test_plain)
 }
 END_TEST
 
+/* A device without an address of the family: no packet leaves with the source :: or 0.0.0.0. */
+START_TEST(test_no_source)
+{
+	struct mk_datapath_links none = links;
+	struct frame in = frame_make("tcp 10.244.1.2:40000 > 203.0.113.10:443", NULL);
+
+	none.set.ask_host = 0;
+	none.uplinks[0].addr = (struct mk_addr){ 0 };
+	fixture_links(&none);
+	fixture_expect("no address", MK_HOOK_POD, &in, TO_POD,
+		       "icmp-error 10.244.1.254 > 10.244.1.2 3/0 [tcp 10.244.1.2:40000 > "
+		       "203.0.113.10:443]");
+	ck_assert_uint_eq(fixture_drops(MK_HOOK_POD, MK_DROP_NO_UPLINK), 1);
+	ck_assert_uint_eq(fixture_count("nat_sessions"), 0);
+}
+END_TEST
+
 /* The kernel's look-up itself reports the packet as too big. The ICMP error has the MTU
  * nevertheless. */
 START_TEST(test_device_mtu)
@@ -318,6 +335,7 @@ BPF_SUITE("uplinks")
 	tcase_add_test(tcase, test_no_route);
 	tcase_add_test(tcase, test_route_changes);
 	tcase_add_test(tcase, test_plain);
+	tcase_add_test(tcase, test_no_source);
 	tcase_add_test(tcase, test_device_mtu);
 	tcase_add_test(tcase, test_data);
 }

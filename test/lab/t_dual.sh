@@ -188,7 +188,7 @@ node1_is()
 says() { lab log node1 | tail -n "+$log_lines" | grep -qE "$1"; }
 
 # Without a pod CIDR of the second family the node runs the first one. Without an InternalIP of it,
-# the uplink's address takes its place. With another pod CIDR the agent names pods of the former one.
+# the uplink's address takes its place. With another pod CIDR, pods of the former one are named.
 node_lacks()
 {
 	local first=$FIRST second=$SECOND log_lines

@@ -427,6 +427,24 @@ START_TEST(test_status)
 }
 END_TEST
 
+/* Pods of IPv6 leave masqueraded, and no uplink has an address for that. */
+START_TEST(test_without_address)
+{
+	struct mk_datapath_links none = fx.links;
+
+	none.set.node_addr = none.set.first.addr = none.uplinks[0].addr = addr_of("::");
+	fx_ok(mk_datapath_change_links(halves[1], &none, &fx.err));
+	check_output(1, "IPv6: pods fd00:10:244:7::/64, node without address, masquerade",
+		     "status");
+	check_output(1,
+		     "routing       IPv6: none of the uplinks (up0) has an address: pods do not "
+		     "leave the cluster",
+		     "check");
+	fx_ok(mk_datapath_change_links(halves[1], &fx.links, &fx.err));
+	check_output(1, "routing       IPv6: pods leave by up0\n", "check");
+}
+END_TEST
+
 /* ---- cleanup --------------------------------------------------------------------------------- */
 
 static unsigned int seen;
@@ -523,6 +541,7 @@ UNIT_SUITE("commands of two families")
 	tcase_add_loop_test(tcase, test_trace_headers, 0, MK_ARRAY_SIZE(walks));
 	tcase_add_loop_test(tcase, test_trace_neighbours, 0, MK_ARRAY_SIZE(messages));
 	tcase_add_test(tcase, test_status);
+	tcase_add_test(tcase, test_without_address);
 	tcase_add_test(tcase, test_check_outside);
 	tcase_add_test(tcase, test_cleanup_ipv6);
 }

@@ -384,20 +384,33 @@ static bool same_devices(const struct mk_own_uplinks *a, const struct mk_own_upl
 	return true;
 }
 
+static void say_no_internal_ip(struct mk_own_family *own, const struct mk_ip *uplinks)
+{
+	const char *family = mk_family_name(own->family->family);
+	bool none = uplinks->family == AF_UNSPEC;
+	char text[MK_IP_STRLEN];
+
+	if (none && !own->has_no_ip)
+		mk_log_warn(
+			"neither the Node nor its uplink has an address of %s: nothing leaves the cluster masqueraded by %s until the uplink gets one",
+			family, family);
+	else if (!none && !mk_ip_equal(&own->node_ip, uplinks))
+		mk_log_warn("the Node has no InternalIP of %s: its uplink's address is used ip=%s",
+			    family, mk_ip_format(uplinks, text));
+}
+
 /* A Node may lack an InternalIP of a family if the overlay sends by the other. */
 static void take_node_ip(struct mk_own_family *own, const struct mk_node_object *object)
 {
 	unsigned index = mk_family_index(own->family->family);
 	struct mk_ip ip = object->internal_ips[index];
-	bool lacks_ip = ip.family == AF_UNSPEC;
-	char text[MK_IP_STRLEN];
 
-	if (lacks_ip)
+	if (ip.family == AF_UNSPEC) {
 		ip = own->node->uplinks.uplink[0].source[index].addr.ip;
-	if (lacks_ip && !mk_ip_equal(&own->node_ip, &ip))
-		mk_log_warn("the Node has no InternalIP of %s: its uplink's address is used ip=%s",
-			    mk_family_name(own->family->family), mk_ip_format(&ip, text));
+		say_no_internal_ip(own, &ip);
+	}
 	own->node_ip = ip;
+	own->has_no_ip = ip.family == AF_UNSPEC;
 }
 
 static void take_family(struct mk_own_family *own, const struct mk_node_object *object,

@@ -120,6 +120,8 @@ static void say_ports(struct mk_own_family *own)
 
 	for (size_t i = 0; stream && i < own->service_ip_count; i++)
 		fprintf(stream, "%s%s", i ? ", " : "", mk_ip_format(&own->service_ips[i], text));
+	if (stream && own->service_ip_count == 0)
+		fprintf(stream, "none of %s", mk_family_name(own->family->family));
 	if (stream && fclose(stream) == 0)
 		say(&own->ports_said, "addresses of NodePorts:", ports);
 }

@@ -57,6 +57,7 @@ struct mk_own_family {
 	struct mk_family *family;
 	struct mk_addresses addresses;
 	struct mk_ip node_ip; /* the Node's InternalIP, or the uplink's address */
+	bool has_no_ip; /* .. neither: logged */
 	struct mk_ip *local; /* every address of the host, sorted */
 	size_t local_count;
 	struct mk_ip *service_ips; /* addresses at which NodePorts answer */

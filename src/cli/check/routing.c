@@ -126,6 +126,17 @@ static void name_uplinks(const struct mk_datapath_links *links, char *names, siz
 	}
 }
 
+/* Masqueraded packets need an address of an uplink. */
+static bool lacks_address(const struct mk_checking *checking)
+{
+	const struct mk_datapath_links *links = &checking->view->links;
+
+	for (size_t i = 0; i < links->uplink_count; i++)
+		if (mk_ip_of_family(&links->uplinks[i].addr, AF_UNSPEC).family != AF_UNSPEC)
+			return false;
+	return !checking->view->node.keeps_source;
+}
+
 void check_routing(struct mk_checking *checking)
 {
 	struct looking looking = { .checking = checking,
@@ -149,6 +160,11 @@ void check_routing(struct mk_checking *checking)
 			checking, "routing", "use a tunnel device instead",
 			"%u routes of this host have an encapsulation of their own: pods do not reach what is behind them (drop reason NO_UPLINK)",
 			looking.encapsulated);
+	else if (lacks_address(checking))
+		check_note(
+			checking, "routing", "give one of them an address of this family",
+			"none of the uplinks (%s) has an address: pods do not leave the cluster (drop reason NO_UPLINK)",
+			names);
 	else
 		check_found(checking, "routing", NULL, "pods leave by %s%s", names,
 			    looking.links->set.ask_host ? ", as this host's routing says" : "");

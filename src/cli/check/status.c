@@ -214,7 +214,8 @@ static struct json_object *family_json(const struct mk_view *view)
 
 	mk_put_text(object, "family", mk_family_name(view->family));
 	mk_put_text(object, "podCidr", mk_cidr_format(&pods, text));
-	mk_put_addr(object, "nodeAddress", &view->links.set.node_addr);
+	if (mk_ip_of_family(&view->links.set.node_addr, AF_UNSPEC).family != AF_UNSPEC)
+		mk_put_addr(object, "nodeAddress", &view->links.set.node_addr);
 	return object;
 }
 
@@ -316,9 +317,10 @@ static void print_both(struct json_object *families, struct json_object *masquer
 	for (size_t i = 0; i < json_object_array_length(families); i++) {
 		struct json_object *family = json_object_array_get_idx(families, i);
 		const char *name = text_of(family, "family");
+		const char *node = text_of(family, "nodeAddress");
 
 		printf("%s: pods %s, node %s", name, text_of(family, "podCidr"),
-		       text_of(family, "nodeAddress"));
+		       *node ? node : "without address");
 		if (strcmp(name, mk_family_name(AF_INET6)) == 0)
 			print_masquerade(", masquerade ", masquerade);
 		else

@@ -50,7 +50,7 @@ static const char *const remedies[MK_DROP_COUNT] = {
 	[MK_DROP_HOST_ROUTE] =
 		"`ip route get ADDRESS from SOURCE iif mkhost0` shows the host's answer: add a route if pods are to reach the address",
 	[MK_DROP_NO_UPLINK] =
-		"`ip route get ADDRESS` names the device: add it to uplinkIfaceName if that is set; routes with encapsulation are not supported",
+		"`ip route get ADDRESS` names the device: add it to uplinkIfaceName if that is set, and give it an address of the family; routes with encapsulation are not supported",
 	[MK_DROP_EXTENSION_HEADER] =
 		"the sender adds more IPv6 extension headers than any program needs: check what it runs",
 	[MK_DROP_NEIGHBOUR_DISCOVERY] =
