@@ -23,6 +23,14 @@ def bridge_up(system, short, *ports):
     system.ip(short, "link", "set", "chain", "up")
 
 
+def chain_object(name, namespace, functions):
+    return {"apiVersion": "networking.monokube.io/v1alpha1", "kind": "ServiceFunctionChain",
+            "metadata": {"name": name, "namespace": namespace, "uid": name,
+                         "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"traffic": {"podSelector": {}, "direction": "Egress"},
+                     "functions": [{"name": function} for function in functions]}}
+
+
 class Wire(systems.Limit):
     """Client, function and server, joined by bare veth pairs."""
 
@@ -112,17 +120,12 @@ class Monokube(systems.Monokube):
     def place(self, path):
         return {"pod-pod-near": ("client", self.pods["near"], {})}[path]
 
-    def chain(self):
-        return {"apiVersion": "networking.monokube.io/v1alpha1", "kind": "ServiceFunctionChain",
-                "metadata": {"name": "measured", "namespace": CHAINED, "uid": "measured",
-                             "creationTimestamp": "2026-01-01T00:00:00Z"},
-                "spec": {"traffic": {"podSelector": {}, "direction": "Egress"}, "functions": [{"name": "bridge"}]}}
 
     def set_services(self, _count):
         if not self.replicas:
             return
         path = self.directory / "measured.yaml"
-        path.write_text(json.dumps(self.chain()))
+        path.write_text(json.dumps(chain_object("measured", CHAINED, ["bridge"])))
         self.lab("apply", path)
         wait_until("the agent's tables", 30, self.is_ready)
 
