@@ -16,6 +16,7 @@
 #include "icmp_error.h"
 #include "overlay.h"
 #include "reuse.h"
+#include "service.h"
 #include "uplink.h"
 
 static __always_inline int in_nat_range(__be16 port)
@@ -101,6 +102,23 @@ static __always_inline int is_about_node(const struct packet *pkt, const struct 
 	return !!bpf_map_lookup_elem(&peers, node);
 }
 
+/* Is the error about a masqueraded packet, so that it goes on to the pod and changes no MTU of this
+ * host? Or has a node sent it about a packet to a NodePort, whose endpoint is behind its overlay?
+ * Then the host has to believe it, because no other error comes. */
+static __always_inline int is_about_pod_or_frontend(struct __sk_buff *skb, const struct packet *pkt,
+						    struct scratch *room)
+{
+	struct mk_tuple asked = room->inner.tuple;
+	union tuple_key key;
+
+	if (icmp_error_session(skb, NAT_SESSIONS, pkt, room, &key))
+		return 1;
+	if (!mk_addr_eq(&pkt->tuple.saddr, &asked.daddr))
+		return 0;
+	asked.daddr = mk_node_addr();
+	return !!service_find(&asked, MK_SCOPE_EXTERNAL);
+}
+
 /* Does the ICMP error @pkt say that carriers of this host are too big, or hide what it is about?
  * Over IPv6 Linux would believe it and lose the overlay's larger packets. Their MTU is that of the
  * uplink. */
@@ -117,6 +135,8 @@ static __always_inline int shrinks_carriers(struct __sk_buff *skb, const struct 
 		return 1;
 	if (room->inner.tuple.proto == IPPROTO_UDP && room->inner.tuple.dport == mk_node.vxlan_port)
 		return 1;
+	if (is_about_pod_or_frontend(skb, pkt, room))
+		return 0;
 	return is_about_node(pkt, &room->inner.tuple.daddr, mtu_bytes);
 }
 

@@ -569,6 +569,10 @@ static const struct {
 	{ "a connection to another node is too big, for a router",
 	  "icmp 203.0.113.10 > 192.168.99.11", "tcp 192.168.99.11:10250 > 192.168.99.12:40000", 4,
 	  0, 0, DROPPED, 1499, true },
+	{ "a packet to another node's NodePort is too big", "icmp 192.168.99.12 > 192.168.99.11",
+	  "udp 192.168.99.11:40000 > 192.168.99.12:30053", 4, 0, 0, TO_HOST, 1499, false },
+	{ "... for a router", "icmp 203.0.113.10 > 192.168.99.11",
+	  "udp 192.168.99.11:40000 > 192.168.99.12:30053", 4, 0, 0, DROPPED, 1499, true },
 	{ "a node calls packets to a host outside too big", "icmp 192.168.99.12 > 192.168.99.11",
 	  "tcp 192.168.99.11:40000 > 203.0.113.7:443", 4, 0, 0, TO_HOST, 1280, false },
 };
@@ -595,10 +599,29 @@ START_TEST(test_shrinking)
 		shrinkings[_i].where == DROPPED && (family_is6() || !shrinkings[_i].passes_ipv4);
 
 	know_nodes();
+	fixture_service("udp 192.168.99.11:30053", MK_SCOPE_EXTERNAL, MK_FRONTEND_MAGLEV,
+			local_backend, 1, 1);
 	ck_assert_msg(fixture_send(MK_HOOK_UPLINK, &in, &out) == (dropped ? DROPPED : TO_HOST),
 		      "%s", shrinkings[_i].name);
 	ck_assert_msg(fixture_drops(MK_HOOK_UPLINK, MK_DROP_FORGED_ERROR) == dropped, "%s",
 		      shrinkings[_i].name);
+}
+END_TEST
+
+/* An error about a masqueraded packet goes to the pod, so it makes no overlay packet smaller. */
+START_TEST(test_shrinking_for_a_pod)
+{
+	struct frame in = frame_make("udp 10.244.1.2:40000 > 192.168.99.12:9999", NULL), quoted,
+		     out;
+	struct frame_options about = {
+		.icmp_type = 3, .icmp_code = 4, .icmp_mtu = shrunk_to(1499), .quote = &quoted
+	};
+
+	know_nodes();
+	ck_assert_int_eq(fixture_send(MK_HOOK_POD, &in, &quoted), TO_UPLINK);
+	in = frame_make("icmp 192.168.99.12 > 192.168.99.11", &about);
+	ck_assert_int_eq(fixture_send(MK_HOOK_UPLINK, &in, &out), TO_POD);
+	ck_assert_uint_eq(fixture_drops_total(), 0);
 }
 END_TEST
 
@@ -620,6 +643,7 @@ BPF_SUITE("packets from outside")
 	tcase_add_loop_test(tcase, test_short_carrier, 0, ROWS(short_carriers));
 	tcase_add_test(tcase, test_carriers_port_of_service);
 	tcase_add_loop_test(tcase, test_shrinking, 0, ROWS(shrinkings));
+	tcase_add_test(tcase, test_shrinking_for_a_pod);
 	tcase_add_loop_test(tcase, test_options, 0, ROWS(ip_options));
 	tcase_add_test(tcase, test_answer_by_the_host);
 	tcase_add_test(tcase, test_hosts_connection);
