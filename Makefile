@@ -9,7 +9,7 @@ DEPS_BUILD := gcc clang-14 llvm-14 bpftool make pkg-config libbpf-dev libelf-dev
 	dpkg-dev ca-certificates
 DEPS_TEST := libnghttp2-14 openssl curl check libsubunit-dev libclang-rt-14-dev iproute2 ipset iputils-ping iperf3 jq python3 python3-yaml socat \
 	tcpdump ethtool iptables nftables containernetworking-plugins procps util-linux xz-utils \
-	clang-format-14 shellcheck qemu-system-x86 cpio \
+	clang-format-14 shellcheck pyflakes3 qemu-system-x86 cpio \
 	containerd runc podman python3-grpcio python3-protobuf protobuf-compiler \
 	nmap hping3 python3-scapy
 DEPS = $(DEPS_BUILD) $(DEPS_TEST)
@@ -72,7 +72,7 @@ BPF_ALL := $(BUILD)/test/bpf/all
 TEST_SUPPORT := $(filter-out $(TEST_C) %/main.c,$(wildcard test/unit/*.c test/bpf/*.c))
 TEST_SUPPORT_OBJS := $(TEST_SUPPORT:test/%.c=$(BUILD)/test/%.o)
 
-.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image cluster unit lint lint-flags format perf perf-scale evaluation clean distclean test-bins system-bins
+.PHONY: docs fuzz fuzz-short fuzzers all deps help test demo chaos mutants image cluster unit lint lint-flags format perf perf-scale evaluation clean distclean test-bins system-bins perf-bins
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -194,9 +194,13 @@ $(BUILD)/test/lab/flood: test/lab/flood.c
 	@echo "  CCLD    $@"
 	$(Q)$(CC) -std=gnu17 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $<
 
+# every program below perf/: one that no longer compiles fails the tests
+PERF_BINS := $(addprefix $(BUILD)/,$(patsubst %.bpf,%.bpf.o,$(basename $(wildcard perf/*.c perf/*/*.c))))
+
 UNIT_BINS := $(filter $(BUILD)/test/unit/%,$(TEST_BINS))
 test-bins: system-bins $(UNIT_BINS)
-system-bins: $(filter-out $(UNIT_BINS),$(TEST_BINS)) $(BPF_ALL) $(BUILD)/test/policy/runner $(BUILD)/test/lab/flood $(BUILD)/perf/load
+system-bins: $(filter-out $(UNIT_BINS),$(TEST_BINS)) $(BPF_ALL) $(BUILD)/test/policy/runner $(BUILD)/test/lab/flood perf-bins
+perf-bins: $(PERF_BINS)
 
 # what a real API server sent, for tests and fuzzers
 build/recordings: test/wire/recordings.tar.xz
@@ -291,7 +295,7 @@ image: deps ## an OCI archive of what runs, build/monokube-image.tar; prints its
 	$(Q)manifests/image/build $(BUILD)/monokube --archive $(BUILD)/monokube-image.tar
 
 perf: deps ## beside a routed peer and bare wires, policies, chains, clusters, CNI calls, ns per packet; QUICK=1: minutes, no goal judged; KUBE_PROXY=FILE
-	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(addprefix $(BUILD)/perf/,packet tables sweep load redirect.bpf.o policies/queue) $(BUILD)/test/lab/flood
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all perf-bins $(BUILD)/test/lab/flood
 	$(Q)status=0; test/progress compare perf/compare $(if $(QUICK),--quick) || status=$$?; \
 		test/progress policies perf/policies/compare $(if $(QUICK),--quick) || status=$$?; \
 		test/progress chains perf/chains/compare $(if $(QUICK),--quick) || status=$$?; \
@@ -307,14 +311,13 @@ perf: deps ## beside a routed peer and bare wires, policies, chains, clusters, C
 		$(if $(QUICK),,$(BUILD)/perf/sweep || status=$$?;) exit $$status
 
 perf-scale: deps ## 10,000 Services with 100,000 endpoints; 10,000 pods with 1,000 policies: start, one change, memory
-	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/test/wire/follow \
-		$(BUILD)/perf/scale_feed $(BUILD)/perf/scale_watch $(BUILD)/perf/scale_change $(BUILD)/perf/policies/scale
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all perf-bins $(BUILD)/test/wire/follow
 	$(Q)perf/scale_read $(BUILD)
 	$(Q)test/progress scale perf/scale
 	$(Q)perf/policies/scale
 
 evaluation: deps ## the kinds of figures that evaluate a network provider, a quarter of an hour: perf/EVALUATION.md; QUICK=1: two minutes, no page
-	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/perf/load
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) all perf-bins
 	$(Q)test/progress evaluation perf/evaluation $(if $(QUICK),--quick --output $(BUILD)/evaluation.json)
 	$(Q)test/progress scaling perf/scaling $(if $(QUICK),--rounds 2 --output $(BUILD)/scaling.json)
 	$(Q)$(if $(QUICK),,perf/plot >/dev/null && test/docs evaluation perf/EVALUATION.md perf/evaluation && \
@@ -326,7 +329,7 @@ docs: ## write the tables of settings, metrics and rules into the pages that sho
 	$(Q)test/docs metrics src/agent/README.md $(BUILD)/test/unit/test_metrics
 	$(Q)test/docs mutants test/mutants/RULES.md test/mutants/run
 
-lint: ## formatting, shell scripts, warnings of the other compiler
+lint: ## formatting, shell and Python scripts, warnings of the other compiler
 	$(Q)test/lint
 
 # what test/lint has to give the other compiler

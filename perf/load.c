@@ -31,7 +31,7 @@
 #define SAMPLES_MAX    2000000
 #define FILES_MAX      1024
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "load: %s: %s\n", what, strerror(errno));
 	exit(1);

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import systems  # noqa: E402
-from systems import ROOT, run, wait_until  # noqa: E402
+from systems import run  # noqa: E402
 
 VIEWS = {"west": "240.1.0.0/16", "east": "240.2.0.0/16", "hub": "240.3.0.0/16", "far": "240.4.0.0/16"}
 SITES = {name: number for number, name in enumerate(VIEWS, 1)}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import systems  # noqa: E402
-from systems import BULK_PORT, FIRST, PORT, TARGETS, run, wait_until  # noqa: E402
+from systems import BULK_PORT, PORT, TARGETS, run, wait_until  # noqa: E402
 import policies as rules_of_policies  # noqa: E402
 import cluster  # noqa: E402
 

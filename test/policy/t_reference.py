@@ -3,7 +3,6 @@
 """test/policy/t_reference.py [PART OF A NAME...] - the reference evaluator: each rule of README.md by
 hand-written cases, each rule broken once (then a case of the rule must fail), worlds and the matrix."""
 import json
-import os
 import sys
 import types
 

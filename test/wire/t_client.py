@@ -10,7 +10,7 @@ import time
 
 sys.dont_write_bytecode = True
 from harness import Follow, Server, Wrong, expect, run, wait  # noqa: E402
-from objects import NODES, SERVICES, SLICES, add_service, add_slice, service, streams, watches  # noqa: E402
+from objects import NODES, SERVICES, SLICES, add_service, add_slice, streams, watches  # noqa: E402
 from standin import recordings  # noqa: E402
 from standin.dump import SELECTOR  # noqa: E402
 
