@@ -46,6 +46,16 @@ def check(good, what):
         raise Invalid(what)
 
 
+def check_known(thing, *members):
+    """A member that is not known may narrow what it is a part of."""
+    check(all(key in members for key, value in thing.items() if value is not None), "unknown member")
+
+
+def check_one(thing, *members):
+    check_known(thing, *members)
+    check(len(thing) == 1, "one of " + ", ".join(members))
+
+
 @functools.lru_cache(None)
 def address_of(text):
     return ipaddress.ip_address(text)
@@ -239,7 +249,9 @@ OPERATORS = {
 
 
 def check_selector(selector):
+    check_known(selector, "matchLabels", "matchExpressions")
     for entry in selector.get("matchExpressions") or []:
+        check_known(entry, "key", "operator", "values")
         check(entry["operator"] in OPERATORS, entry["operator"])
         check(bool(entry.get("values")) == (entry["operator"] in ("In", "NotIn")), "values of " + entry["operator"])
 
@@ -260,6 +272,7 @@ def pod_matches(world, pod, namespaces, pods):
 
 def in_block(block, address):
     """Rule 7: inside `cidr`, and inside none of its own `except`."""
+    check_known(block, "cidr", "except")
     excepts = [network_of(entry) for entry in block.get("except") or []]
     if not inside(address, block["cidr"]):
         return False
@@ -277,6 +290,7 @@ def named_ports(pod, name, protocol):
 
 def check_port(entry):
     """Rule 12: what a port may be."""
+    check_known(entry, "protocol", "port", "endPort")
     port, end = entry.get("port"), entry.get("endPort")
     check(entry.get("protocol") in (None,) + PORTS, "protocol")
     check(end is None or isinstance(port, int) and port <= end <= 65535, "endPort")
@@ -313,6 +327,7 @@ def isolating(world, pod, direction, audits=False):
 
 def peer_matches(world, namespace, entry, peer):
     """Rule 5: pods of this namespace, of selected ones, or both; an ipBlock (7) stands by itself."""
+    check_known(entry, "ipBlock", "namespaceSelector", "podSelector")
     block, namespaces, pods = (entry.get(key) for key in ("ipBlock", "namespaceSelector", "podSelector"))
     check((block is None) != (namespaces is None and pods is None), "a peer has a block or selectors")
     if block is not None:
@@ -322,6 +337,11 @@ def peer_matches(world, namespace, entry, peer):
     if peer.pod is None or namespaces is None and meta(peer.pod)["namespace"] != namespace:
         return False
     return seen(5, pod_matches(world, peer.pod, namespaces, pods))
+
+
+def knows(thing, *members):
+    check_known(thing, *members)
+    return True
 
 
 def valid(match, *args):
@@ -334,8 +354,11 @@ def valid(match, *args):
 
 def rule_matches(world, flow, policy, rule, direction, peer, server):
     """Rule 4: peers and ports; an empty list matches all. Rule 28: no ports for other protocols."""
-    peers = (rule or {}).get("from" if direction == "Ingress" else "to") or []
+    side = "from" if direction == "Ingress" else "to"
+    peers = (rule or {}).get(side) or []
     ports = (rule or {}).get("ports") or []
+    if not valid(knows, rule or {}, side, "ports"):
+        return False
     if ports and flow.protocol not in PORTS:
         return not seen(28)
     return seen(4, (not peers or any(valid(peer_matches, world, meta(policy)["namespace"], entry, peer) for entry in peers))
@@ -360,7 +383,8 @@ def network_policies(world, flow, direction, pod, peer, server):
 
 def pods_of(entry):
     """Rule 51: the selectors of namespaces and of pods. Without the former, `pods` are of all namespaces."""
-    check(("pods" in entry) != ("namespaces" in entry), "either namespaces or pods")
+    check_one(entry, "namespaces", "pods")
+    check_known(entry.get("pods") or {}, "namespaceSelector", "podSelector")
     if "namespaces" in entry:
         return entry["namespaces"], {}
     return entry["pods"].get("namespaceSelector", {}), entry["pods"]["podSelector"]
@@ -378,12 +402,12 @@ def cluster_policies(world, pod, direction, tier, audits=False):
 
 def cluster_peer_matches(world, entry, peer):
     """Rules 51, 52: pods by selectors; networks, with pods and nodes inside; nodes, by all their addresses."""
-    if "networks" in entry:
+    if len(entry) == 1 and "networks" in entry:
         return seen(52, any([inside(peer.address, cidr) for cidr in entry["networks"]]))
-    if "nodes" in entry:
+    if len(entry) == 1 and "nodes" in entry:
         return seen(52, any(selects(entry["nodes"], meta(node).get("labels")) and any(
             address["address"] == peer.address for address in node["status"]["addresses"]) for node in world.of("Node")))
-    if "domainNames" in entry:
+    if len(entry) == 1 and "domainNames" in entry:
         return not seen(58)
     for selector in pods_of(entry):
         check_selector(selector)
@@ -392,10 +416,14 @@ def cluster_peer_matches(world, entry, peer):
 
 def protocol_matches(entry, flow, server, unknown):
     """Rule 53: tcp, udp or sctp with a number, a range or any port; or a name, whatever its protocol."""
+    check_one(entry, "tcp", "udp", "sctp", "destinationNamedPort")
     if "destinationNamedPort" in entry:
         return unknown or seen(53, flow.port in named_ports(server, entry["destinationNamedPort"], flow.protocol))
     protocol = next(name for name in PORTS if name.lower() in entry)
+    check_known(entry[protocol.lower()] or {}, "destinationPort")
     port = (entry[protocol.lower()] or {}).get("destinationPort")
+    check_one(port or {"number": 1}, "number", "range")
+    check_known((port or {}).get("range") or {}, "start", "end")
     start, end = (1, 65535) if port is None else (port["number"],) * 2 if "number" in port else (
         port["range"]["start"], port["range"]["end"])
     return flow.protocol == protocol and seen(53, start <= flow.port <= end)
@@ -407,6 +435,7 @@ def cluster_rule(world, flow, rule, direction, peer, server):
     action, protocols = rule["action"], rule.get("protocols") or []
     peers = rule["from" if direction == "Ingress" else "to"]
     try:
+        check_known(rule, "name", "action", "from" if direction == "Ingress" else "to", "protocols")
         check(action == "Accept" or not any("domainNames" in entry for entry in peers), "domainNames only for Accept")
         selectors = any("pods" in entry or "namespaces" in entry for entry in peers)
         unknown = action == "Deny" and peer.unknown and selectors

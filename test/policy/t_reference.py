@@ -380,6 +380,13 @@ case(12, "an invalid port matches nothing; the policy still isolates", """
     b/x > a/x TCP 80: ingress
     b/x > a/x ICMP 0: ingress
     b/x > a/x TCP 5: allow""")
+case(12, "a rule, peer or port with an unknown member matches nothing", """
+    NetworkPolicy a/p: {podSelector: {}, ingress: [{from: [], port: 80}, {to: []}, {ports: [{port: 5, endport: 9}]}, {from: [{podSelector: {matchLabel: {}}}, {ipBlock: {cidr: 10.0.0.0/8, exept: []}}, {namespaceSelector: {}, moons: 1}], ports: [{port: 6}]}]}
+    b/x > a/x TCP 80: ingress
+    b/x > a/x TCP 5: ingress
+    b/x > a/x TCP 6: ingress
+    a/y > a/x TCP 6: ingress
+    10.0.0.1@n1 > a/x TCP 6: ingress""")
 
 
 @story(12, "an object that cannot be read leaves its previous version in force")
@@ -970,6 +977,12 @@ case(54, "a port that is neither a number nor a range", f"""
     Admin 1 a: {{subject: {{namespaces: {{matchLabels: {{team: red}}}}}}, ingress: [{{action: Deny, from: [{{namespaces: {{matchLabels: {{team: blue}}}}}}], protocols: [{{tcp: {{destinationPort: {{}}}}}}]}}]}}
     c/x > a/x TCP 80: ingress a[0]
     c/x > a/x UDP 80: ingress a[0]""")
+case(54, "an unknown member: Accept matches nothing, Deny denies all", f"""
+    Admin 1 a: {{subject: {{namespaces: {{matchLabels: {{team: red}}}}}}, ingress: [{{action: Accept, from: [{{namespaces: {{}}}}], ports: []}}, {{action: Accept, from: [{{namespaces: {{}}}}], protocols: [{{tcp: {{sourcePort: {{number: 9}}}}}}]}}, {{action: Deny, from: [{{namespaces: {{matchLabels: {{team: blue}}}}}}]}}]}}
+    Admin 2 b: {{subject: {{namespaces: {{matchLabels: {{team: blue}}}}}}, egress: [{{action: Deny, to: [{{networks: [7.0.0.0/8], nodes: {{}}}}]}}]}}
+    b/x > a/x TCP 80: both b[0] a[2]
+    c/x > a/x TCP 80: allow
+    b/x > 8.8.8.8 UDP 80: egress b[0]""")
 case(55, "an unknown address inside the pod ranges is denied where a Deny rule has selectors", f"""
     fact sandboxes: [{{node: n2, pod: c/new, uid: new, addresses: [10.244.2.77]}}]
     Admin 1 p: {{subject: {{namespaces: {{matchLabels: {{team: red}}}}}}, ingress: [{{action: Deny, from: [{{pods: {{namespaceSelector: {{}}, podSelector: {{matchLabels: {{app: none}}}}}}}}], protocols: [{{tcp: {{}}}}]}}], egress: [{{action: Deny, to: [{{networks: [7.0.0.0/8]}}]}}]}}
@@ -1179,6 +1192,8 @@ MUTANTS = [
     (12, '    check((block is None) != (namespaces is None and pods is None), "a peer has a block or selectors")\n', ""),
     (12, "    check_port(entry)\n", ""),
     (12, "            seen(12)\n            return\n", "            seen(12)\n"),
+    (12, '    if not valid(knows, rule or {}, side, "ports"):\n        return False\n', ""),
+    (12, '    check_known(entry, "protocol", "port", "endPort")\n', ""),
     (13, "return seen(13) and service_backend(world, target, flow)", 'return "10.96.0.10", flow["port"]'),
     (13, "return seen(13) and host_port(world, target, flow, at, family)",
      'return world.node_address(at, family), target["hostPort"]'),
@@ -1286,6 +1301,8 @@ MUTANTS = [
     (54, 'else ("Deny", 54)', 'else (action, 54)'),
     (54, '    for selector in pods_of(entry):\n        check_selector(selector)\n', ""),
     (54, 'match = any([cluster_peer_matches(world, entry, peer) for entry in peers])', "match = any(cluster_peer_matches(world, entry, peer) for entry in peers)"),
+    (54, '        check_known(rule, "name", "action", "from" if direction == "Ingress" else "to", "protocols")\n', ""),
+    (54, 'if len(entry) == 1 and "networks" in entry:', 'if "networks" in entry:'),
     (55, "(match or unknown) and ports", "match and ports"),
     (55, 'unknown = action == "Deny" and peer.unknown and selectors', 'unknown = peer.unknown and selectors'),
     (55, "peer.unknown and selectors", "peer.unknown"),
@@ -1344,7 +1361,7 @@ def worlds_repeat():
 def worlds_visit_all_rules():
     """In some worlds, each rule decides a flow."""
     reference.visited.clear()
-    lines_of(range(1, 31))
+    lines_of(range(1, 61))
     return ", ".join("rule %d decided nothing" % rule for rule in range(1, RULES + 1) if not reference.visited[rule])
 
 

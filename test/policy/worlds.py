@@ -201,7 +201,7 @@ class Maker:
     def peer(self):
         kind = self.rng.randrange(10)
         if kind == 9 and self.chance(0.3):
-            return self.rng.choice(({}, {"ipBlock": {"cidr": "10.0.0.0/33"}}, {"podSelector": {}, "ipBlock": {"cidr": "0.0.0.0/0"}}))
+            return self.rng.choice(({}, {"podSelector": {}, "moons": {}}, {"podSelector": {"matchLabel": {}}}, {"ipBlock": {"cidr": "10.0.0.0/33"}}, {"podSelector": {}, "ipBlock": {"cidr": "0.0.0.0/0"}}))
         if kind < 3:
             return self.block()
         return {**({"podSelector": selector(self.rng, POD_LABELS)} if kind != 3 else {}),
@@ -210,7 +210,7 @@ class Maker:
     def port(self):
         rng, made = self.rng, {}
         if self.chance(0.04):
-            return {"endPort": 9090}
+            return rng.choice(({"endPort": 9090}, {"port": 80, "endport": 9090}))
         if self.chance(0.7):
             made["protocol"] = rng.choice(("TCP", "TCP", "UDP", "SCTP"))
         if self.chance(0.85):
@@ -234,6 +234,8 @@ class Maker:
             made[key] = [self.peer() for _ in range(self.rng.randint(0, 3))]
         if self.chance(0.5):
             made["ports"] = [self.port() for _ in range(self.rng.randint(0, 3))]
+        if self.chance(0.02):
+            made["port"] = 80
         return made
 
     def cluster_peer(self, egress):
@@ -245,7 +247,7 @@ class Maker:
         if egress and kind < 8:
             return {"domainNames": ["example.com"]}
         if kind == 8:
-            return {"moons": {}}
+            return rng.choice(({"moons": {}}, {"namespaces": {}, "moons": {}}, {"networks": ["0.0.0.0/0"], "nodes": {}}))
         if kind < 13:
             return {"namespaces": selector(rng, NAMESPACE_LABELS, self.namespaces)}
         return {"pods": {"namespaceSelector": selector(rng, NAMESPACE_LABELS), "podSelector": selector(rng, POD_LABELS)}}
@@ -255,7 +257,7 @@ class Maker:
         if kind < 2:
             return {"destinationNamedPort": rng.choice(PORT_NAMES)}
         if kind == 2 and self.chance(0.5):
-            return {"icmp": {}}
+            return rng.choice(({"icmp": {}}, {"tcp": {"sourcePort": {}}}, {"tcp": {}, "udp": {}}))
         port = rng.choice(PORTS)
         destination = rng.choice(({}, {"destinationPort": {"number": port}}, {"destinationPort": {"number": port}},
                                   {"destinationPort": {"range": {"start": port, "end": port + 30}}}))
@@ -269,6 +271,7 @@ class Maker:
         for direction, key in (("ingress", "from"), ("egress", "to")):
             rules = [{"action": rng.choice(("Accept", "Deny", "Pass")),
                       key: [self.cluster_peer(key == "to") for _ in range(rng.randint(1, 2))],
+                      **({"ports": []} if self.chance(0.03) else {}),
                       **({"protocols": [self.protocol() for _ in range(rng.randint(1, 2))]} if self.chance(0.4) else {})}
                      for _ in range(rng.randint(0, 3))]
             if rules:
@@ -405,11 +408,16 @@ def expected(world, flow):
 def packets(world, nodes, rng, opened):
     """What happens to connections after a change: packets of both directions, forged ones, errors, fragments."""
     for flow in opened:
+        passes = True
         for kind in ("more", "answer"):
             if flow["protocol"] == "SCTP" or flow["protocol"] != "TCP" and kind == "answer" and "service" in flow["destination"]:
                 continue
             socket = flow["protocol"] == "TCP" and rng.random() < 0.7
-            yield {"packet": kind, "flow": flow, "socket": socket, "passes": nodes.packet(world, flow, kind, socket)}
+            sent = flow
+            if kind == "answer" and not passes and flow["protocol"] != "TCP":
+                sent = dict(flow, clientPort=49999)  # it may open a flow of its own, which the packets below are not of
+            passes = nodes.packet(world, sent, kind, socket)
+            yield {"packet": kind, "flow": sent, "socket": socket, "passes": passes}
         forged = dict(flow, clientPort=rng.randrange(50000, 60000))
         if flow["protocol"] == "TCP" and "service" not in flow["destination"]:
             yield {"packet": "more", "flow": forged, "socket": False, "passes": nodes.packet(world, forged, "more")}

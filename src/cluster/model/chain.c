@@ -38,16 +38,13 @@ static int decode_outside(const struct mk_json *item, struct mk_policy_peer_obje
 static int decode_peer(struct mk_texts *texts, const struct mk_json *item,
 		       struct mk_policy_peer_object *peer, struct mk_error *err)
 {
-	struct mk_json block;
 	bool outside = false;
 	int ret = TREE_KNOWN(item, err, "outside", "ipBlock", "podSelector", "namespaceSelector");
 
 	ret = ret ?: decode_outside(item, peer, &outside, err);
 	if (ret < 0 || outside)
 		return ret;
-	ret = policy_peer_decode(texts, item, peer, err);
-	ret = ret ?: tree_member(item, "ipBlock", json_type_object, &block, err);
-	return ret ?: TREE_KNOWN(&block, err, "cidr", "except");
+	return policy_peer_decode(texts, item, peer, err);
 }
 
 static int decode_peers(struct mk_texts *texts, const struct mk_json *traffic,

@@ -7,7 +7,10 @@
 #include "base/cleanup.h"
 #include "cluster/model/policy_object.h"
 
-#define PRIORITY_MAX 1000
+#define PRIORITY_MAX  1000
+#define PEER_KIND     "a kind of peer that is known here, and one alone"
+#define PROTOCOL_KIND "a kind of protocol that is known here, and one alone"
+#define PORT_KIND     "a number, or a range with start and end"
 
 /* Read one of @names, as its index. Returns a negative error for any other text. */
 static int decode_word(const struct mk_json *parent, const char *key, const char *const names[],
@@ -20,6 +23,14 @@ static int decode_word(const struct mk_json *parent, const char *key, const char
 		if (names[i] && strcmp(mk_json_string(&at), names[i]) == 0)
 			return (int)i;
 	return ret ?: tree_wrong(&at, expected, err);
+}
+
+/* Of the members that @at may have, it must have one alone. */
+static int check_kind(const struct mk_json *at, const char *expected, struct mk_error *err)
+{
+	if (at->value && json_object_object_length(at->value) > 1)
+		return tree_wrong(at, expected, err);
+	return 0;
 }
 
 /* ---- pods ------------------------------------------------------------------------------------ */
@@ -40,7 +51,8 @@ static int decode_pods(struct mk_texts *texts, const struct mk_json *at,
 		return 1;
 	if (all.value)
 		return selector_decode(texts, &all, namespaces, err);
-	ret = tree_member(&some, "namespaceSelector", json_type_object, &part, err);
+	ret = TREE_KNOWN(&some, err, "namespaceSelector", "podSelector");
+	ret = ret ?: tree_member(&some, "namespaceSelector", json_type_object, &part, err);
 	ret = ret ?: selector_decode(texts, &part, namespaces, err);
 	ret = ret ?: tree_member(&some, "podSelector", json_type_object, &part, err);
 	if (ret == 0 && !part.value)
@@ -110,7 +122,20 @@ static int decode_peer(const struct policy_reading *in, const struct mk_json *it
 		return decode_nodes(in->texts, &nodes, peer, why);
 	if (domains.value)
 		return decode_domains(&domains, rule, peer, why);
-	return tree_wrong(item, "a kind of peer that is known here", why);
+	return tree_wrong(item, PEER_KIND, why);
+}
+
+static int check_peer(const struct policy_reading *in, const struct mk_json *item,
+		      struct mk_error *why)
+{
+	int ret;
+
+	if (in->direction == MK_POLICY_INGRESS)
+		ret = TREE_KNOWN(item, why, "namespaces", "pods");
+	else
+		ret = TREE_KNOWN(item, why, "namespaces", "pods", "nodes", "networks",
+				 "domainNames");
+	return ret ?: check_kind(item, PEER_KIND, why);
 }
 
 static int add_peer(const struct policy_reading *in, const struct mk_json *list, size_t index,
@@ -121,6 +146,7 @@ static int add_peer(const struct policy_reading *in, const struct mk_json *list,
 	struct mk_error why;
 	int ret = tree_item(list, index, json_type_object, &item, &why);
 
+	ret = ret ?: check_peer(in, &item, &why);
 	if (ret == 0 && in->direction == MK_POLICY_EGRESS)
 		ret = tree_member(&item, "networks", json_type_array, &networks, &why);
 	if (ret == 0 && tree_length(&networks) > 0)
@@ -136,7 +162,6 @@ static int add_peer(const struct policy_reading *in, const struct mk_json *list,
 static int decode_peers(const struct policy_reading *in, const struct mk_json *item,
 			struct mk_policy_rule_object *rule, struct mk_error *err)
 {
-	struct mk_policy_peer_object *peer;
 	struct mk_error why;
 	struct mk_json list;
 	int ret = tree_member(item, in->direction == MK_POLICY_INGRESS ? "from" : "to",
@@ -146,11 +171,8 @@ static int decode_peers(const struct policy_reading *in, const struct mk_json *i
 		ret = add_peer(in, &list, i, rule, err);
 	if (ret < 0 || rule->peer_count > 0)
 		return ret;
-	peer = policy_peer_add(rule, err);
-	if (!peer)
-		return -ENOMEM;
 	ret = tree_wrong(&list, "at least one peer", &why);
-	return policy_peer_invalid(in, ret, &why, peer, err);
+	return policy_rule_invalid(in, ret, &why, rule, err);
 }
 
 /* ---- protocols ------------------------------------------------------------------------------- */
@@ -162,12 +184,13 @@ static int decode_range(const struct mk_json *destination, struct mk_policy_port
 	int64_t first = 0, last = 0;
 	int ret = tree_member(destination, "range", json_type_object, &range, why);
 
+	ret = ret ?: TREE_KNOWN(&range, why, "start", "end");
 	ret = ret ?: tree_number(&range, "start", 1, UINT16_MAX, &first, why);
 	ret = ret ?: tree_number(&range, "end", first, UINT16_MAX, &last, why);
 	if (ret < 0)
 		return ret;
 	if (!first || !last)
-		return tree_wrong(destination, "a number, or a range with start and end", why);
+		return tree_wrong(destination, PORT_KIND, why);
 	port->first = (uint16_t)first;
 	port->last = (uint16_t)last;
 	return 0;
@@ -178,12 +201,15 @@ static int decode_destination(const struct mk_json *protocol, struct mk_policy_p
 {
 	struct mk_json destination;
 	int64_t number = 0;
-	int ret = tree_member(protocol, "destinationPort", json_type_object, &destination, why);
+	int ret = TREE_KNOWN(protocol, why, "destinationPort");
 
 	port->last = UINT16_MAX;
+	ret = ret ?: tree_member(protocol, "destinationPort", json_type_object, &destination, why);
 	if (ret < 0 || !destination.value)
 		return ret;
-	ret = tree_number(&destination, "number", 1, UINT16_MAX, &number, why);
+	ret = TREE_KNOWN(&destination, why, "number", "range");
+	ret = ret ?: check_kind(&destination, PORT_KIND, why);
+	ret = ret ?: tree_number(&destination, "number", 1, UINT16_MAX, &number, why);
 	if (ret < 0 || !number)
 		return ret ?: decode_range(&destination, port, why);
 	port->first = port->last = (uint16_t)number;
@@ -203,6 +229,8 @@ static int decode_protocol(struct mk_texts *texts, const struct mk_json *list, s
 	const char *name = NULL;
 	int ret = tree_item(list, index, json_type_object, &item, why);
 
+	ret = ret ?: TREE_KNOWN(&item, why, "tcp", "udp", "sctp", "destinationNamedPort");
+	ret = ret ?: check_kind(&item, PROTOCOL_KIND, why);
 	ret = ret ?: tree_text(&item, "destinationNamedPort", &name, why);
 	if (ret < 0)
 		return ret;
@@ -217,7 +245,7 @@ static int decode_protocol(struct mk_texts *texts, const struct mk_json *list, s
 		if (ret < 0 || at.value)
 			return ret ?: decode_destination(&at, port, why);
 	}
-	return tree_wrong(&item, "a kind of protocol that is known here", why);
+	return tree_wrong(&item, PROTOCOL_KIND, why);
 }
 
 static int decode_protocols(const struct policy_reading *in, const struct mk_json *item,
@@ -241,6 +269,17 @@ static int decode_protocols(const struct policy_reading *in, const struct mk_jso
 
 /* ---- the policy ------------------------------------------------------------------------------ */
 
+/* A member that is not known may narrow the rule. */
+static int check_rule(const struct policy_reading *in, const struct mk_json *item,
+		      struct mk_policy_rule_object *rule, struct mk_error *err)
+{
+	const char *peers = in->direction == MK_POLICY_INGRESS ? "from" : "to";
+	struct mk_error why;
+	int ret = TREE_KNOWN(item, &why, "name", "action", peers, "protocols");
+
+	return ret < 0 ? policy_rule_invalid(in, ret, &why, rule, err) : 0;
+}
+
 static int decode_rule(const struct policy_reading *in, const struct mk_json *item,
 		       struct mk_policy_rule_object *rule, struct mk_error *err)
 {
@@ -260,7 +299,8 @@ static int decode_rule(const struct policy_reading *in, const struct mk_json *it
 	if (ret == 0 && name && !(rule->name = strdup(name)))
 		ret = mk_error_errno(err, ENOMEM, "name of a rule");
 	ret = ret ?: decode_peers(in, item, rule, err);
-	return ret ?: decode_protocols(in, item, rule, err);
+	ret = ret ?: decode_protocols(in, item, rule, err);
+	return ret ?: check_rule(in, item, rule, err);
 }
 
 static int decode_place(const struct mk_json *spec, struct mk_cluster_policy *policy,
@@ -293,7 +333,8 @@ static int decode_subject(struct mk_texts *texts, const struct mk_json *spec,
 
 	if (ret < 0)
 		return ret;
-	ret = decode_pods(texts, &subject, &policy->namespaces, &policy->pods, err);
+	ret = TREE_KNOWN(&subject, err, "namespaces", "pods");
+	ret = ret ?: decode_pods(texts, &subject, &policy->namespaces, &policy->pods, err);
 	return ret > 0 ? tree_wrong(&subject, "either namespaces or pods", err) : ret;
 }
 
@@ -303,9 +344,13 @@ int cluster_policy_decode(struct mk_texts *texts, const struct mk_json *tree,
 {
 	struct mk_cluster_policy *policy = &object->cluster_policy;
 	struct mk_json spec;
+	struct mk_error why;
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
 	(void)id;
+	if (ret == 0 &&
+	    TREE_KNOWN(&spec, &why, "tier", "priority", "subject", "ingress", "egress") < 0)
+		ret = pass_over(&policy->passed_over, &why, err);
 	ret = ret ?: policy_mode_decode(tree, &policy->audited, &policy->passed_over, err);
 	ret = ret ?: decode_place(&spec, policy, err);
 	ret = ret ?: decode_subject(texts, &spec, policy, err);

@@ -257,7 +257,7 @@ int tree_known(const struct mk_json *at, const char *const names[], size_t count
 
 		while (i < count && strcmp(key, names[i]) != 0)
 			i++;
-		if (i == count)
+		if (value && i == count)
 			return tree_wrong(&member, expected, err);
 	}
 	return 0;

@@ -13,9 +13,10 @@ static int decode_block(const struct mk_json *block, struct mk_policy_peer_objec
 			struct mk_error *err)
 {
 	struct mk_json at, list;
-	int ret = tree_member(block, "cidr", json_type_string, &at, err);
+	int ret = TREE_KNOWN(block, err, "cidr", "except");
 
 	peer->kind = MK_PEER_BLOCK;
+	ret = ret ?: tree_member(block, "cidr", json_type_string, &at, err);
 	ret = ret ?: policy_cidr_decode(&at, &peer->cidr, err);
 	ret = ret ?: tree_member(block, "except", json_type_array, &list, err);
 	if (ret < 0 || tree_length(&list) == 0)
@@ -34,8 +35,9 @@ int policy_peer_decode(struct mk_texts *texts, const struct mk_json *item,
 		       struct mk_policy_peer_object *peer, struct mk_error *err)
 {
 	struct mk_json block, namespaces, pods;
-	int ret = tree_member(item, "ipBlock", json_type_object, &block, err);
+	int ret = TREE_KNOWN(item, err, "ipBlock", "namespaceSelector", "podSelector");
 
+	ret = ret ?: tree_member(item, "ipBlock", json_type_object, &block, err);
 	ret = ret ?: tree_member(item, "namespaceSelector", json_type_object, &namespaces, err);
 	ret = ret ?: tree_member(item, "podSelector", json_type_object, &pods, err);
 	if (ret < 0)
@@ -117,6 +119,7 @@ static int decode_port(struct mk_texts *texts, const struct mk_json *list, size_
 	struct mk_json item, at, end;
 	int ret = tree_item(list, index, json_type_object, &item, err);
 
+	ret = ret ?: TREE_KNOWN(&item, err, "protocol", "port", "endPort");
 	ret = ret ?: tree_protocol(&item, &port->proto, err);
 	ret = ret ?: tree_member(&item, "endPort", json_type_int, &end, err);
 	if (ret < 0)
@@ -151,14 +154,19 @@ static int decode_ports(const struct policy_reading *in, const struct mk_json *l
 
 /* ---- the policy ------------------------------------------------------------------------------ */
 
+/* A member that is not known may narrow the rule, which then matches nothing. */
 static int decode_rule(const struct policy_reading *in, const struct mk_json *item,
 		       struct mk_policy_rule_object *rule, struct mk_error *err)
 {
+	const char *peers = in->direction == MK_POLICY_INGRESS ? "from" : "to";
 	struct mk_json list;
-	int ret = tree_member(item, in->direction == MK_POLICY_INGRESS ? "from" : "to",
-			      json_type_array, &list, err);
+	struct mk_error why;
+	int ret = TREE_KNOWN(item, &why, peers, "ports");
 
 	rule->action = MK_POLICY_ACCEPT;
+	if (ret < 0)
+		return policy_rule_invalid(in, ret, &why, rule, err);
+	ret = tree_member(item, peers, json_type_array, &list, err);
 	ret = ret ?: decode_peers(in, &list, rule, err);
 	ret = ret ?: tree_member(item, "ports", json_type_array, &list, err);
 	return ret ?: decode_ports(in, &list, rule, err);
@@ -208,9 +216,13 @@ int network_policy_decode(struct mk_texts *texts, const struct mk_json *tree,
 {
 	struct mk_network_policy *policy = &object->network_policy;
 	struct mk_json spec, pods;
+	struct mk_error why;
 	int ret = tree_member(tree, "spec", json_type_object, &spec, err);
 
 	(void)id;
+	if (ret == 0 &&
+	    TREE_KNOWN(&spec, &why, "podSelector", "policyTypes", "ingress", "egress") < 0)
+		ret = pass_over(&policy->passed_over, &why, err);
 	ret = ret ?: tree_member(&spec, "podSelector", json_type_object, &pods, err);
 	ret = ret ?: selector_decode(texts, &pods, &policy->pods, err);
 	ret = ret ?: policy_mode_decode(tree, &policy->audited, &policy->passed_over, err);

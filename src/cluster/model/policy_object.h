@@ -103,6 +103,10 @@ mk_must_check int policy_peer_invalid(const struct policy_reading *in, int ret,
 mk_must_check int policy_port_invalid(const struct policy_reading *in, int ret,
 				      const struct mk_error *why,
 				      struct mk_policy_port_object *port, struct mk_error *err);
+/* The rule makes no sense, as @why says: add a peer that is not valid. */
+mk_must_check int policy_rule_invalid(const struct policy_reading *in, int ret,
+				      const struct mk_error *why,
+				      struct mk_policy_rule_object *rule, struct mk_error *err);
 /* Read a peer: either ipBlock, or podSelector and namespaceSelector. */
 mk_must_check int policy_peer_decode(struct mk_texts *texts, const struct mk_json *item,
 				     struct mk_policy_peer_object *peer, struct mk_error *err);

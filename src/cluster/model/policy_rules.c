@@ -101,8 +101,9 @@ static int decode_expression(struct mk_texts *texts, const struct mk_json *item,
 			     struct mk_requirement *requirement, struct mk_error *err)
 {
 	struct mk_json key, values;
-	int ret = tree_member(item, "key", json_type_string, &key, err);
+	int ret = TREE_KNOWN(item, err, "key", "operator", "values");
 
+	ret = ret ?: tree_member(item, "key", json_type_string, &key, err);
 	if (ret == 0 && !key.value)
 		ret = tree_wrong(&key, "the key of a label", err);
 	ret = ret ?: share(texts, mk_json_string(&key), &requirement->key, err);
@@ -169,8 +170,9 @@ int selector_decode(struct mk_texts *texts, const struct mk_json *at, struct mk_
 {
 	struct mk_json labels, list, item;
 	size_t label_count, count;
-	int ret = tree_member(at, "matchLabels", json_type_object, &labels, err);
+	int ret = TREE_KNOWN(at, err, "matchLabels", "matchExpressions");
 
+	ret = ret ?: tree_member(at, "matchLabels", json_type_object, &labels, err);
 	ret = ret ?: tree_member(at, "matchExpressions", json_type_array, &list, err);
 	if (ret < 0)
 		return ret;
@@ -300,6 +302,14 @@ int policy_peer_invalid(const struct policy_reading *in, int ret, const struct m
 {
 	release_peer(in->texts, peer);
 	return pass_over_entry(in, ret, why, err);
+}
+
+int policy_rule_invalid(const struct policy_reading *in, int ret, const struct mk_error *why,
+			struct mk_policy_rule_object *rule, struct mk_error *err)
+{
+	struct mk_policy_peer_object *peer = policy_peer_add(rule, err);
+
+	return peer ? policy_peer_invalid(in, ret, why, peer, err) : -ENOMEM;
 }
 
 int policy_port_invalid(const struct policy_reading *in, int ret, const struct mk_error *why,
