@@ -37,13 +37,15 @@ static void wait_for_grace_period(void)
 		nanosleep(&pause, NULL);
 }
 
-static void say_attached(const struct mk_datapath *datapath, int pods)
+/* @changed: hooks of pods that had another program, or none. */
+static void say_attached(const struct mk_datapath *datapath, int changed)
 {
 	const struct mk_link_set *set = &datapath->links.set;
 
-	mk_log_info("datapath attached host_peer=%u overlay=%u uplink=%u uplinks=%zu pods=%d",
-		    set->host_peer_ifindex, set->overlay_ifindex, set->first.ifindex,
-		    datapath->links.uplink_count, pods);
+	mk_log_info(
+		"datapath attached family=%s host_peer=%u overlay=%u uplink=%u uplinks=%zu pod_hooks_changed=%d",
+		mk_family_name(datapath_family(datapath)), set->host_peer_ifindex,
+		set->overlay_ifindex, set->first.ifindex, datapath->links.uplink_count, changed);
 }
 
 /* ---- all steps ------------------------------------------------------------------------------- */

@@ -207,6 +207,27 @@ node_lacks()
 	wait_for 10 services 6
 }
 
+# Neither the Node nor its uplink has an address of the second family: only what leaves the cluster
+# by it stops, until the uplink has one again.
+no_address()
+{
+	local first=$FIRST second=$SECOND address route log_lines
+	address=$(on node1 ip "-$second" -o addr show dev eth0 scope global | awk '{ print $4 }')
+	route=$(on node1 ip "-$second" route show default dev eth0 | sed 's/ proto.*//')
+	on node1 ip "-$second" addr flush dev eth0 scope global
+	node1_is "/InternalIP, address: .${NODE1_OF[$second]}/d"
+	wait_for 10 says "neither the Node nor its uplink has an address of IPv$second: nothing leaves the cluster masqueraded by IPv$second"
+	services "$first"
+	outside "$first"
+	pods "$second"
+	expect_failure ask client tcp "${FAR_OF[$second]}:8080" --timeout 0.5
+	# shellcheck disable=SC2086 # several words each
+	on node1 sh -c "ip -$second addr add $address dev eth0 $([[ $second == 4 ]] || echo nodad); ip -$second route replace $route dev eth0"
+	wait_for 10 outside "$second"
+	node1_is ''
+	wait_for 10 services "$second"
+}
+
 # What a node sends inside the overlay counts as its InternalIP (rule 15 of test/policy).
 isolate_web()
 {
@@ -255,5 +276,6 @@ done
 check "without the agent, and with a new one" agent_restarts
 check "the second family goes and comes: the first one loses nothing" second_goes_and_comes
 check "the Node lacks a pod CIDR of the second family, or an address, or has another range" node_lacks
+check "neither the Node nor its uplink has an address of the second family" no_address
 check "check finds nothing wrong" wait_for 20 is_healthy
 finish

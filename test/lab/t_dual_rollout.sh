@@ -13,6 +13,7 @@ NODES=(node1 node2 node3 node4)
 OBJECTS=/run/mklab-$MK_LAB/objects
 declare -A VIP_OF=([4]=10.96.66.1 [6]=fd00:10:96:66::1)
 declare -A CLUSTER_OF=([4]=10.244.0.0/16 [6]=fd00:10:244::/48)
+declare -A STRANGE_OF=([4]=10.245.0.0/16 [6]=fd00:10:245::/48)
 declare -A VTEPS_OF=([4]=10.18.0.0/16 [6]=fd4d:4b00:12::/64)
 # A pod's address of the second family before that node has the range, by its number
 declare -A LATER_OF=([4]=10.244.%d.99 [6]=fd00:10:244:%d::99)
@@ -62,6 +63,35 @@ others_of()
 	for node in "${NODES[@]}"; do
 		[[ $node == "$1" ]] || echo "$(of_family "$(pod_address "web-${node#node}" "$FIRST")"):8080"
 	done
+}
+
+# A second range that does not hold the Node's pod CIDR: this node goes on without that family.
+strange_range()
+{
+	local lines=0
+	node_ranges "$1" both
+	lab agent stop "$1"
+	lines=$(lab log "$1" | wc -l)
+	MK_AGENT_FLAGS="--cluster-cidr ${CLUSTER_OF[$FIRST]},${STRANGE_OF[$SECOND]}" lab agent start "$1"
+	expect_match "log" "pods here get no IPv$SECOND address: .*is not inside the cluster CIDR '${STRANGE_OF[$SECOND]}'" \
+		"$(lab log "$1" | tail -n "+$lines")"
+	expect_match "status" "IPv$SECOND: configured, but this node does not run it" "$(on "$1" "$MK_BIN" status)"
+	expect_match "check" "clusterCidr has a range of IPv$SECOND, which this node does not run" \
+		"$(on "$1" "$MK_BIN" check || true)"
+	lab pod "$1" "one-${1#node}" >/dev/null
+	expect_eq "addresses of a new pod" 1 "$(jq '.ips | length' "/run/mklab-$MK_LAB/pods/one-${1#node}.json")"
+	ask "one-${1#node}" tcp "$(of_family "${VIP_OF[$FIRST]}"):80"
+}
+
+# A family at work is not taken away by such a range: the agent refuses it, and pods go on.
+strange_range_later()
+{
+	lab agent stop "$1"
+	MK_AGENT_FLAGS="--cluster-cidr ${CLUSTER_OF[$FIRST]},${STRANGE_OF[$SECOND]}" \
+		expect_failure lab agent start "$1"
+	expect_match "log" "is not inside the cluster CIDR '${STRANGE_OF[$SECOND]}'" "$(lab log "$1" | tail -n 3)"
+	reach "$1" "$2"
+	lab agent start "$1"
 }
 
 # to_both NODE: the cluster gives its Node a range, and the DaemonSet replaces its agent.
@@ -147,9 +177,11 @@ all_healthy()
 one_family_up
 check "a cluster of IPv$FIRST alone" pods_have_one
 first_family_load
+check "a second range without the Node's pod CIDR: the node goes on with IPv$FIRST" strange_range node3
 # The order is not that of the ranges, and node1 is in the middle.
 check "two of four nodes have both families" two_of_four node3 node1 node2 node4
 check "a Node has its range before its agent has the family" range_before_agent node3 node4
+check "the same on a node with both: it loses nothing" strange_range_later node3 node1
 check "all have both" all_reach node2
 check "IPv$FIRST lost nothing in all of this" no_loss
 check "check finds nothing wrong" wait_for 20 all_healthy

@@ -217,32 +217,104 @@ START_TEST(test_conf_moves)
 }
 END_TEST
 
+/* ---- families -------------------------------------------------------------------------------- */
+
+/* A node of both families, whose Node object has these ranges. */
+static struct {
+	struct mk_core core;
+	struct mk_own_node node;
+} dual;
+
+static void make_dual(const char *ipv4, const char *ipv6)
+{
+	struct mk_core *core = &dual.core;
+	char object[256];
+	json_object *tree;
+
+	snprintf(object, sizeof(object),
+		 "{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n'}, 'spec': "
+		 "{'podCIDRs': ['%s', '%s']}}",
+		 ipv4, ipv6);
+	*core = (struct mk_core){ .model = mk_model_new() };
+	dual.node = (struct mk_own_node){ .core = core };
+	core->config.cluster = ranges_of("10.244.0.0/16");
+	core->config.cluster.of[1] = cidr_of("fd00:10:244::/48");
+	core->config.vteps = ranges_of("10.18.0.0/16");
+	core->config.vteps.of[1] = cidr_of("fd4d:4b00:12::/64");
+	core->families[0].family = AF_INET;
+	core->families[1].family = AF_INET6;
+	snprintf(core->config.node_name, sizeof(core->config.node_name), "n");
+	tree = json_tokener_parse(object);
+	ck_ok(mk_model_apply(core->model, tree, &err));
+	json_object_put(tree);
+}
+
+/* IPv6 has programs on this node, from an earlier run. */
+static void put_at_work(char *dir)
+{
+	char command[128];
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(command, sizeof(command), "mkdir %s/progs && : > %s/progs/ilb_pod", dir, dir);
+	ck_assert_int_eq(system(command), 0);
+	snprintf(dual.core.families[1].dir, sizeof(dual.core.families[1].dir), "%s", dir);
+}
+
+static void remove_dual(const char *dir)
+{
+	char command[128];
+
+	mk_model_free(dual.core.model);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	ck_assert_int_eq(system(command), 0);
+}
+
+#define OUTSIDE_IPV6 "fd99::/64"
+
+/* Ranges outside of the cluster's leave a family out, but not both, and none that is at work. */
+static const struct {
+	const char *ipv4, *ipv6;
+	bool is_at_work, is_refused;
+} unfit_rows[] = {
+	{ "10.244.1.0/24", OUTSIDE_IPV6, false, false },
+	{ "10.99.1.0/24", "fd00:10:244:1::/64", false, false },
+	{ "10.99.1.0/24", OUTSIDE_IPV6, false, true },
+	{ "10.244.1.0/24", OUTSIDE_IPV6, true, true },
+	{ "10.99.1.0/24", "fd00:10:244:1::/64", true, false },
+	{ "10.244.1.0/24", "fd00:10:244:1::/64", true, false },
+};
+
+START_TEST(test_ranges_do_not_fit)
+{
+	char dir[] = "/tmp/mk-test-pins-XXXXXX";
+
+	make_dual(unfit_rows[_i].ipv4, unfit_rows[_i].ipv6);
+	if (unfit_rows[_i].is_at_work)
+		put_at_work(dir);
+	if (unfit_rows[_i].is_refused) {
+		ck_assert_int_lt(mk_own_node_check(&dual.node, &err), 0);
+		ck_assert_msg(strstr(err.text, "is not inside the cluster CIDR"), "%s", err.text);
+	} else {
+		ck_ok(mk_own_node_check(&dual.node, &err));
+	}
+	remove_dual(dir);
+}
+END_TEST
+
 /* A node of both families whose kernel has no IPv6 runs IPv4: its IPv6 range, here outside of the
  * cluster's, does not count. An empty directory hides the settings, as after ipv6.disable=1. */
 START_TEST(test_kernel_without_ipv6)
 {
-	static const char object[] =
-		"{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n'}, 'spec': "
-		"{'podCIDRs': ['10.244.1.0/24', 'fd99::/64']}}";
-	struct mk_core core = { .model = mk_model_new() };
-	struct mk_own_node node = { .core = &core };
-	json_object *tree = json_tokener_parse(object);
+	char dir[] = "/tmp/mk-test-pins-XXXXXX";
 
-	core.config.cluster = ranges_of("10.244.0.0/16");
-	core.config.cluster.of[1] = cidr_of("fd00:10:244::/48");
-	core.config.vteps = ranges_of("10.18.0.0/16");
-	core.config.vteps.of[1] = cidr_of("fd4d:4b00:12::/64");
-	core.families[0].family = AF_INET;
-	core.families[1].family = AF_INET6;
-	snprintf(core.config.node_name, sizeof(core.config.node_name), "n");
-	ck_ok(mk_model_apply(core.model, tree, &err));
-	json_object_put(tree);
-	ck_assert_int_lt(mk_own_node_check(&node, &err), 0);
+	make_dual("10.244.1.0/24", OUTSIDE_IPV6);
+	put_at_work(dir);
+	ck_assert_int_lt(mk_own_node_check(&dual.node, &err), 0);
 	ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
 	ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
 	ck_assert_int_eq(mount("none", "/proc/sys/net/ipv6", "tmpfs", 0, NULL), 0);
-	ck_ok(mk_own_node_check(&node, &err));
-	mk_model_free(core.model);
+	ck_ok(mk_own_node_check(&dual.node, &err));
+	remove_dual(dir);
 }
 END_TEST
 
@@ -759,6 +831,7 @@ UNIT_SUITE("agent")
 	tcase_add_test(tc, test_remembered_node);
 	tcase_add_loop_test(tc, test_primary, 0, MK_ARRAY_SIZE(primaries));
 	tcase_add_loop_test(tc, test_conf_moves, 0, MK_ARRAY_SIZE(confs));
+	tcase_add_loop_test(tc, test_ranges_do_not_fit, 0, MK_ARRAY_SIZE(unfit_rows));
 	tcase_add_test(tc, test_kernel_without_ipv6);
 	tcase_add_loop_test(tc, test_usable_ranges, 0, MK_ARRAY_SIZE(ranges));
 	tcase_add_loop_test(tc, test_source, 0, MK_ARRAY_SIZE(sources));

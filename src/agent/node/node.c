@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "datapath/maps/pin.h"
 #include "host/sysctl.h"
 
 void mk_own_node_init(struct mk_own_node *node, struct mk_core *core)
@@ -54,6 +55,7 @@ const struct mk_own_family *mk_own_node_primary(const struct mk_own_node *node)
 /* What the object and the host say. */
 struct identity {
 	bool runs[MK_FAMILIES];
+	struct mk_error unfit; /* why a family does not run that the Node has; code 0: none */
 	struct mk_addresses addresses[MK_FAMILIES];
 	struct mk_own_uplinks uplinks;
 	uint32_t mtu_bytes, pod_mtu_bytes; /* as in struct mk_own_node */
@@ -81,26 +83,43 @@ static bool kernel_lacks(const struct mk_own_node *node, const struct mk_node_ob
 	       pods_of(object, AF_INET)->ip.family == AF_INET && !mk_kernel_has_ipv6();
 }
 
-/* Compute the addresses of each family that is configured and that the Node and the kernel have. */
+/* Does the Node have @family, which is configured, and the kernel, too? */
+static bool has_family(const struct mk_own_node *node, const struct mk_node_object *object,
+		       sa_family_t family)
+{
+	return mk_config_has(&node->core->config, family) &&
+	       pods_of(object, family)->ip.family == family && !kernel_lacks(node, object, family);
+}
+
+/* Compute the addresses of each family that the node has. If the ranges of one do not fit, the
+ * other one runs alone. But a family at work is not taken away: the agent refuses to start. */
 static int compute(const struct mk_own_node *node, const struct mk_node_object *object,
 		   struct identity *found, struct mk_error *err)
 {
-	const struct mk_config *config = &node->core->config;
-	unsigned primary = mk_family_index(config->cluster.primary);
-	int ret = 0;
+	unsigned primary = mk_family_index(node->core->config.cluster.primary);
+	bool is_at_work = false;
+	int unfit = 0;
 
-	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
-		sa_family_t family = node->core->families[i].family;
+	for (size_t i = 0; i < MK_FAMILIES; i++) {
+		const struct mk_family *family = &node->core->families[i];
+		struct mk_error *why = unfit ? NULL : &found->unfit;
 
-		found->runs[i] = mk_config_has(config, family) &&
-				 pods_of(object, family)->ip.family == family &&
-				 !kernel_lacks(node, object, family);
+		if (!has_family(node, object, family->family))
+			continue;
+		found->runs[i] = compute_family(node, object, family->family, &found->addresses[i],
+						why) == 0;
 		if (found->runs[i])
-			ret = compute_family(node, object, family, &found->addresses[i], err);
+			continue;
+		unfit = -EINVAL;
+		is_at_work |= mk_pin_has_programs(family->dir);
 	}
-	if (ret == 0 && found->runs[0] && found->runs[1])
+	if (unfit && (is_at_work || (!found->runs[0] && !found->runs[1]))) {
+		*err = found->unfit;
+		return unfit;
+	}
+	if (found->runs[0] && found->runs[1])
 		mk_addresses_share_macs(&found->addresses[!primary], &found->addresses[primary]);
-	return ret;
+	return 0;
 }
 
 int mk_own_node_check(const struct mk_own_node *node, struct mk_error *err)
@@ -143,9 +162,10 @@ static sa_family_t missing_family(const struct mk_own_node *node,
 
 /* The node runs with the other family. Kubernetes gives an existing Node no second pod CIDR. */
 static void say_missing(struct mk_own_node *node, const struct mk_node_object *object,
-			sa_family_t missing)
+			const struct identity *found)
 {
-	char text[512] = "";
+	sa_family_t missing = missing_family(node, object, AF_UNSPEC);
+	char text[sizeof(found->unfit.text) + 64] = "";
 
 	if (missing != AF_UNSPEC)
 		snprintf(
@@ -158,6 +178,10 @@ static void say_missing(struct mk_own_node *node, const struct mk_node_object *o
 		snprintf(
 			text, sizeof(text),
 			"the kernel runs without IPv6: pods here get no IPv6 address; boot it without ipv6.disable=1");
+	else if (found->unfit.code)
+		snprintf(text, sizeof(text), "pods here get no %s address: %s",
+			 mk_family_name(node->core->families[found->runs[0]].family),
+			 mk_error_text(&found->unfit));
 	if (!*text)
 		mk_core_warn_over(node->core, MK_WARN_FAMILY);
 	else if (mk_core_warn(node->core, MK_WARN_FAMILY, text))
@@ -174,8 +198,6 @@ static int check_families(struct mk_own_node *node, const struct mk_node_object 
 	if (missing != AF_UNSPEC && (!both || missing_family(node, object, missing) != AF_UNSPEC))
 		return lacks(node, "an %s pod CIDR in the Node object '%s'",
 			     both ? "IPv4 or IPv6" : mk_family_name(missing), object->name);
-	if (node->core->listed)
-		say_missing(node, object, missing);
 	return 0;
 }
 
@@ -451,6 +473,8 @@ static int look(struct mk_own_node *node, const struct mk_node_object **object,
 
 	if (ret == 0)
 		ret = compute(node, *object, found, err);
+	if (ret == 0 && node->core->listed)
+		say_missing(node, *object, found);
 	for (size_t i = 0; i < MK_FAMILIES; i++)
 		vteps[i] = found->addresses[i].vtep;
 	if (ret == 0)

@@ -137,7 +137,7 @@ void check_families(struct mk_checking *checking)
 	if (missing)
 		check_note(
 			checking, "families",
-			"register the Node again if it has no pod CIDR of this family; otherwise see the agent's log",
+			"register the Node again if it has no pod CIDR of this family; set clusterCidr to the range of its pod CIDR if it has one; the agent's log names the cause",
 			"clusterCidr has a range of %s, which this node does not run", missing);
 }
 
