@@ -8,6 +8,8 @@ set -euo pipefail
 # shellcheck source=test/lab/lib/node_ports.sh
 . "$HERE/lib/node_ports.sh"
 
+EXTERNAL=$(in_family 192.0.2.1)
+
 explain() { explain_nodes; }
 
 objects()
@@ -17,6 +19,10 @@ objects()
 		{name: closed, port: 9090, targetPort: 9090, nodePort: 30090},
 		{name: closed-udp, port: 9090, targetPort: 9090, nodePort: 30090, protocol: UDP}"
 	service_yaml host h 10.96.66.2 "{name: tcp, port: 8080, targetPort: 8080, nodePort: 30081}"
+	service_yaml sticky pair 10.96.66.3 "{name: tcp, port: 8080, targetPort: 8080, nodePort: 30082}" "sessionAffinity: ClientIP"
+	service_yaml ranged b 10.96.66.4 "{name: tcp, port: 8080, targetPort: 8080},
+		{name: udp, port: 8080, targetPort: 8080, protocol: UDP}" "loadBalancerSourceRanges: [$WORLD/$BITS]"
+	echo "status: {loadBalancer: {ingress: [{ip: 192.0.2.1}]}}"
 }
 
 client_lab_up()
@@ -26,6 +32,10 @@ client_lab_up()
 	lab pod node2 b >/dev/null
 	lab pod node3 c >/dev/null
 	serve b b --tcp 8080 --udp 8080
+	for node in 2 3; do
+		lab pod "node$node" "pair-$node" --label app=pair >/dev/null
+		serve "pair-$node" "pair-$node" --tcp 8080
+	done
 	ip -n "$MK_LAB.world" route replace 10.244.2.0/24 via "$NODE2"
 	objects | apply objects
 	for node in "${NODES[@]}"; do
@@ -106,6 +116,34 @@ policies()
 	wait_for 20 ask world tcp "$(with_port "$NODE1" 30080)" --from "$FAR"
 }
 
+# The address of the Service "ranged" is the same by all nodes, so each one is asked in its turn.
+source_ranges()
+{
+	local node at
+	at=$(with_port "$EXTERNAL" 8080)
+	for node in "${NODES[@]}"; do
+		ip -n "$MK_LAB.world" route replace "$EXTERNAL/$BITS" via "$node"
+		expect_match "TCP by $node" "^b $WORLD " "$(ask world tcp "$at")"
+		expect_match "UDP by $node" "^b $WORLD " "$(ask world udp "$at" --from "$(udp_source "$WORLD")")"
+		expect_failure ask world tcp "$at" --from "$FAR" --timeout 0.5
+		expect_failure ask world udp "$at" --from "$FAR" --timeout 0.5
+	done
+}
+
+# By each node, all connections of a client reach one pod, which sees the client.
+affinity()
+{
+	local node client
+	for client in "$WORLD" "$FAR"; do
+		for node in "${NODES[@]}"; do
+			for _ in {1..8}; do
+				ask world tcp "$(with_port "$node" 30082)" --from "$client"
+			done >"$TMP/sticky"
+			expect_match "pod and client of $client by $node" "^pair-[23] $client\$" "$(cut -d ' ' -f 1,2 "$TMP/sticky" | sort -u)"
+		done
+	done
+}
+
 agents_dead()
 {
 	local node
@@ -152,6 +190,8 @@ check "Masquerade to Keep, node by node" one_by_one Keep
 check "the pod sees the client, by each node" kept
 check "one client port by three nodes" collisions 5555
 check "policies judge the client" policies
+check "source ranges judge the client" source_ranges
+check "session affinity is the client's" affinity
 check "errors come back, and too long packets are answered" errors "1450|1430"
 check "sessions and trace say so" shown
 check "agents are killed" agents_dead
