@@ -201,11 +201,15 @@ without_agent()
 	expect_match "state of the removed replica" "$dead +node1 +[0-9]+ +gone" "$(on node1 "$MK_BIN" chains)"
 }
 tries() { for _ in $(seq "$1"); do try client "$(with_port "$WORLD" $DENIED_PORT)" || true; done; }
-# Whatever a function sends goes nowhere, unless it is a packet of its flows.
+# Whatever a function sends goes nowhere, unless it is a packet of its flows. It may send as fast as it can: flows
+# of another chain, and of a pod without one, go on.
 hostile()
 {
 	local forged reflected
 	mover mirror-1 mirror reflect
+	count_forged world
+	count_forged client
+	load_beside
 	chain '[{name: mirror}]'
 	wait_for 10 serve_now mirror 1
 	reflected=$(drop_count node1 SFC_REFLECTED)
@@ -216,7 +220,41 @@ hostile()
 	send_udp mirror-1 outside "$FAR" "$WORLD"
 	send_udp mirror-1 inside "$WORLD" "$CLIENT"
 	wait_for 5 forged_since $((forged + 3))
+	flood_of outside "$CLIENT" "$WORLD"
+	flood_of inside "$WORLD" "$CLIENT"
+	wait_for 10 forged_since $((forged + 3 + 2 * FORGED))
+	stop_load
+	expect_eq "connections beside that broke" "" "$(grep -hE '^broken' "$TMP/load.chained" "$TMP/load.free" || true)"
+	expect_eq "forged packets that arrive" "0 0" "$(arrived world) $(arrived client)"
+	lab delete "$TMP/beside.yaml" >/dev/null
 	lab rm mirror-1
+	lab rm beside-1
+}
+FORGED=100000 BITS=$(by_family 32 128) FLOODER=$(dirname "$MK_BIN")/test/lab/flood
+flood_of() { on mirror-1 "$FLOODER" "$1" 02:4d:0a:00:00:01 udp "$2/$BITS" "$3/$BITS" 53 $FORGED; }
+count_forged() { on "$1" nft "table inet forged { counter seen { }; chain in { type filter hook input priority 0; udp dport 53 counter name seen; }; }"; }
+arrived() { on "$1" nft -j list counter inet forged seen | jq '.nftables[] | select(.counter).counter.packets'; }
+load_beside()
+{
+	function_pod beside-1 beside Bridged
+	apply beside <<-END
+		---
+		apiVersion: $PREFIX/v1alpha1
+		kind: ServiceFunctionChain
+		metadata: {name: beside, namespace: inspection}
+		spec: {traffic: {podSelector: {matchLabels: {app: books}}, direction: Egress}, functions: [{name: beside}]}
+	END
+	wait_for 10 serve_now beside 1
+	wait_for 10 passes_beside
+	load chained books "${LOAD_PORTS[@]/#/$(with_port "$WORLD" '')}"
+	load free stranger "${LOAD_PORTS[@]/#/$(with_port "$WORLD" '')}"
+}
+passes_beside()
+{
+	local before
+	before=$(packets beside fromOutside)
+	ask books tcp "$(with_port "$WORLD" $OPEN_PORT)"
+	(($(packets beside fromOutside) > before))
 }
 forged_since() { (($(drop_count node1 SFC_FORGED) >= $1)); }
 
@@ -330,7 +368,7 @@ check "1, 3 and 1 replicas under open flows: none breaks, both directions are in
 check "no replica: Block blocks, Skip passes by" unavailable
 check "a replica is killed: its flows go on by the other one, whose flows lose nothing" killed
 check "no agent: flows go on, and a replica that is removed gets no packet" no_agent
-check "forged and reflected packets are counted" hostile
+check "forged and reflected packets are counted, arrive nowhere, and a flood of them harms no other flow" hostile
 check "without the chain, traffic goes directly" deleted
 check "a Service: its pods and target ports, as they change; a new pod is held; deleted" behind_service
 finish
