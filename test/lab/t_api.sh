@@ -626,6 +626,58 @@ half_a_list()
 	lab delete halves.yaml
 }
 
+# Policies are listed, the Pods that they name are not. If the policies were written now, they would deny what they
+# allow.
+half_a_list_of_pods()
+{
+	local start starting
+	pod_objects client web-1 | apply people
+	peers_policy | apply peers
+	wait_for 10 expect_failure ask web-1 tcp "$WEB_2:8080" --timeout 0.3
+	ask client tcp "$WEB_1:8080"
+	lab agent stop node1
+	start=$(log_size)
+	faults '[{"match": {"target": "/api/v1/pods"}, "times": 1000000, "status": 503}]'
+	lab agent start node1 &
+	starting=$!
+	wait_for 15 logged "$start" '^info NetworkPolicies: .* read from the API server'
+	wait_for 15 logged "$start" '^warn Pods of this node: .*503'
+	ask client tcp "$WEB_1:8080" --count 20
+	faults '[]'
+	wait "$starting"
+	ask client tcp "$WEB_1:8080"
+	expect_failure ask web-1 tcp "$WEB_2:8080" --timeout 0.3
+	lab delete peers.yaml
+	wait_for 10 ask web-1 tcp "$WEB_2:8080" --timeout 0.3
+	lab delete people.yaml
+}
+# pod_objects NAME..: as static pods. The server gives each object a UID of its own.
+pod_objects()
+{
+	local records=("${@/%/.json}")
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$HERE/lib /usr/bin/python3 -c '
+import json, sys, yaml, pods
+found = [pods.pod_object(json.load(open(path))) for path in sys.argv[1:]]
+for one in found:
+    one["metadata"]["annotations"]["kubernetes.io/config.hash"] = one["metadata"]["uid"]
+print("---\n" + yaml.safe_dump_all([pods.namespace_object("default")] + found))
+' "${records[@]/#//run/mklab-$MK_LAB/pods/}"
+}
+peers_policy()
+{
+	cat <<-END
+		---
+		apiVersion: networking.k8s.io/v1
+		kind: NetworkPolicy
+		metadata: {name: peers, namespace: default}
+		spec:
+		  podSelector: {}
+		  policyTypes: [Ingress, Egress]
+		  ingress: [{from: [{podSelector: {matchLabels: {app: client}}}]}]
+		  egress: [{to: [{podSelector: {matchLabels: {app: web}}}]}]
+	END
+}
+
 # after a failed test
 explain()
 {
@@ -661,6 +713,7 @@ check "it is back with other contents: the differences alone are written" other_
 check "a restart changes no table" restart_writes_nothing
 check "an agent that starts without API server serves what is pinned, and looks after sessions and hooks" started_without_api
 check "half a list: nothing is programmed before EndpointSlices are there, too" half_a_list
+check "half a list: no policy is written before the Pods that it names are there" half_a_list_of_pods
 check "a Node without a range of the cluster's second family: an Event names it, and traffic goes on" lacks_a_family
 check "a Node made again with another pod CIDR: an Event about its pods" node_made_again
 finish
