@@ -129,7 +129,7 @@ void put_policies(struct maker *maker, json_object *spec, const struct content *
 	put_affinity(maker, spec, content);
 	if (is_alpha)
 		return;
-	put_text(maker, spec, "internalTrafficPolicy", content->is_local ? "Local" : NULL);
+	put_text(maker, spec, "internalTrafficPolicy", content->is_local ? "Local" : "Cluster");
 	put_text(maker, spec, "trafficDistribution", content->distribution);
 }
 

@@ -369,12 +369,52 @@ static json_object *make_slice_metadata(struct maker *maker, const struct work *
 	return metadata;
 }
 
-/* A slice without endpoints is not written. */
+static bool is_same_target(const struct port *a, const struct port *b)
+{
+	return a->number == b->number && strcmp(a->protocol, b->protocol) == 0;
+}
+
+/* Does the port of the import lead to the cluster's endpoints? Slices have only its name. A cluster
+ * that exports another number under that name does not expose the import's port (KEP-1645). */
+static bool is_exposed(const struct work *work, const struct source *source, const char *name)
+{
+	const struct content *content = source->used[0];
+
+	for (size_t i = 0; i < work->port_count; i++)
+		for (size_t j = 0; j < content->port_count; j++)
+			if (strcmp(work->ports[i].port->name, name) == 0 &&
+			    strcmp(content->ports[j].name, name) == 0)
+				return is_same_target(work->ports[i].port, &content->ports[j]);
+	return false;
+}
+
+/* A headless import has no ports of its own, so the slice keeps all. Returns their number. */
+static size_t choose_ports(const struct work *work, const struct source *source,
+			   const struct slice *slice, struct port ports[CONTENT_PORTS])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < slice->port_count; i++)
+		if (work->sources[0]->used[0]->is_headless ||
+		    is_exposed(work, source, slice->ports[i].name))
+			ports[count++] = slice->ports[i];
+	return count;
+}
+
+/* A slice without endpoints, or with no port that counts, is not written. */
 static int add_slice(struct work *work, const struct source *source, const struct slice *slice)
 {
 	struct maker maker = { 0 };
-	json_object *tree = make_object(&maker), *endpoints = make_list(&maker);
-	int ret = append_endpoints(&maker, endpoints, work, source, slice);
+	struct port ports[CONTENT_PORTS];
+	size_t port_count = choose_ports(work, source, slice, ports);
+	json_object *tree, *endpoints;
+	int ret;
+
+	if (slice->port_count > 0 && port_count == 0)
+		return 0;
+	tree = make_object(&maker);
+	endpoints = make_list(&maker);
+	ret = append_endpoints(&maker, endpoints, work, source, slice);
 
 	if (ret < 0 || maker.failed || json_object_array_length(endpoints) == 0) {
 		json_object_put(endpoints);
@@ -385,7 +425,7 @@ static int add_slice(struct work *work, const struct source *source, const struc
 	put_text(&maker, tree, "kind", "EndpointSlice");
 	put(&maker, tree, "metadata", make_slice_metadata(&maker, work, source, slice));
 	put_text(&maker, tree, "addressType", mk_family_name(slice->family));
-	put_ports(&maker, tree, slice->ports, slice->port_count);
+	put_ports(&maker, tree, ports, port_count);
 	put(&maker, tree, "endpoints", endpoints);
 	tree = made(&maker, tree);
 	if (!tree)

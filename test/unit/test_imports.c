@@ -19,6 +19,9 @@
 #define SLICES6(eps)                                                                 \
 	", 'slices': [{'name': 'web-6', 'addressType': 'IPv6', 'ports': [" HTTP_8080 \
 	"], 'endpoints': [" eps "]}]"
+#define SLICES_OF(ports, eps)                                                    \
+	", 'slices': [{'name': 'web-1', 'addressType': 'IPv4', 'ports': [" ports \
+	"], 'endpoints': [" eps "]}]"
 #define ENDPOINT(more) SLICES("{'addresses': ['10.244.1.2'], " more "}")
 
 static const struct row {
@@ -97,7 +100,11 @@ static const struct row {
 	  { { "east", "'internalTrafficPolicy': 'Local', " WEB } },
 	  { "'internalTrafficPolicy':'Local'" },
 	  NULL },
-	{ "trafficDistribution",
+	{ "conformance: internalTrafficPolicy Cluster",
+	  { { "east", WEB } },
+	  { "'internalTrafficPolicy':'Cluster'" },
+	  NULL },
+	{ "conformance: trafficDistribution",
 	  { { "east", "'trafficDistribution': 'PreferClose', " WEB } },
 	  { "'trafficDistribution':'PreferClose'" },
 	  NULL },
@@ -300,6 +307,35 @@ static const struct row {
 	  { "conflicts PortConflict:", "'ports':[{'name':'http','protocol':'TCP','port':80}]",
 	    "port 'http: TCP 80' of cluster 'west' counts, port 'http: TCP 81' of cluster 'east' does not" },
 	  "'port':81" },
+	{ "conformance: only clusters that expose the port get its traffic",
+	  { { "west", OLD WEB SLICES(EP("10.244.1.2")) },
+	    { "east", NEW SET "'ports': [" PORT("http", 81) "]" SLICES(EP("10.244.1.3")) } },
+	  { "'name':'web-west-", "1 endpoints, 0 left out" },
+	  "web-east-" },
+	{ "conformance: .. with other names, each port has its cluster's endpoints",
+	  { { "west", OLD WEB SLICES(EP("10.244.1.2")) },
+	    { "east", NEW SET "'ports': [" PORT("web", 81) "]" SLICES_OF(
+			      "{'name': 'web', 'port': 8080}", EP("10.244.1.3")) } },
+	  { "'ports':[{'name':'http','protocol':'TCP','port':8080}]",
+	    "'ports':[{'name':'web','protocol':'TCP','port':8080}]" },
+	  NULL },
+	{ ".. a slice keeps its other ports",
+	  { { "west", OLD WEB },
+	    { "east", NEW SET "'ports': [" PORT("http", 81) ", " PORT("b", 2) "]" SLICES_OF(
+			      HTTP_8080 ", {'name': 'b', 'port': 2}", EP("10.244.1.3")) } },
+	  { "'addressType':'IPv4','ports':[{'name':'b','protocol':'TCP','port':2}]" },
+	  NULL },
+	{ ".. nor by another protocol",
+	  { { "west", OLD WEB },
+	    { "east", NEW SET "'ports': [{'name': 'http', 'protocol': 'UDP', 'port': 80}]" SLICES(
+			      EP("10.244.1.3")) } },
+	  { "conflicts PortConflict:" },
+	  "web-east-" },
+	{ "a slice's port that its own Service lacks",
+	  { { "west", OLD WEB },
+	    { "east", NEW SET "'ports': [" PORT("b", 2) "]" SLICES(EP("10.244.1.3")) } },
+	  { "imported" },
+	  "web-east-" },
 	{ ".. also if it is the peer's",
 	  { { "west", NEW WEB }, { "east", OLD SET "'ports': [" PORT("http", 81) "]" } },
 	  { "conflicts PortConflict:", "'port':81}]" },
