@@ -408,9 +408,49 @@ static bool find_free(struct work *work, const struct at *at, uint8_t prefix_bit
 	return !has_pool && family == AF_INET6 && compute(work, at, prefix_bits, view);
 }
 
+/* Is @range the largest part of a pool so far? @most: how much that is. */
+static bool is_larger(const struct work *work, const struct mk_cidr *range, uint64_t *most)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < work->input->pool_count; i++) {
+		const struct mk_cidr *pool = &work->input->pools[i];
+		uint64_t share = range->ip.family == AF_UNSPEC ? 0 : share_of(pool, range);
+
+		found |= share > *most;
+		*most = share > *most ? share : *most;
+	}
+	return found;
+}
+
+/* Write who has the largest view in peerPools of the family, of equal ones the oldest peer. Views
+ * that are kept for peers for an hour count, too. */
+static const char *find_holder(const struct work *work, char text[HELD_CHARS])
+{
+	const struct mk_views *views = work->views;
+	char range[MK_CIDR_STRLEN];
+	uint64_t most = 0;
+
+	*text = '\0';
+	for (size_t i = 0; i < work->input->peer_count; i++)
+		if (is_larger(work, &work->peers[i].result->view[work->family], &most))
+			snprintf(text, HELD_CHARS, "; '%s' has the largest one, %s",
+				 work->peers[i].peer->name,
+				 mk_cidr_format(&work->peers[i].result->view[work->family], range));
+	for (size_t i = 0; i < views->released_count; i++)
+		if (mk_family_index(views->released[i].range.ip.family) == work->family &&
+		    is_larger(work, &views->released[i].range, &most))
+			snprintf(text, HELD_CHARS,
+				 "; the largest one, %s, is kept for '%s' for an hour",
+				 mk_cidr_format(&views->released[i].range, range),
+				 views->released[i].name);
+	return text;
+}
+
 static int say_exhausted(const struct work *work, struct at *at)
 {
 	const struct mk_cidr *home = &at->peer->home[work->family];
+	char holder[HELD_CHARS];
 
 	return say(
 		at->result, MK_RANGES_POOL_EXHAUSTED,
@@ -419,7 +459,7 @@ static int say_exhausted(const struct work *work, struct at *at)
 			mk_family_name(home->ip.family), home->prefix_bits, at->peer->name,
 			work->exceeds_half
 				? ", because clusters that hubs introduce have half of peerPools"
-				: ""));
+				: find_holder(work, holder)));
 }
 
 static int assign(struct work *work, struct at *at)

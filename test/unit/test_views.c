@@ -124,6 +124,15 @@ static const struct row {
 	  "fd11::/16",
 	  { { "east", HOME, .reason = "exhausted: peerPools has no free IPv4 range of /16" } },
 	  { 0 } },
+	{ "an exhausted pool says who has the largest part",
+	  NULL,
+	  { { "a", HOME, .created = 1, .view = "240.0.0.0/16" },
+	    { "b", "0.0.0.0/7", .created = 2, .view = "242.0.0.0/7" },
+	    { "c", "0.0.0.0/7", "250.0.0.0/7", .created = 3, .view = "250.0.0.0/7" },
+	    { "d", "0.0.0.0/7", .created = 4,
+	      .reason =
+		      "exhausted: peerPools has no free IPv4 range of /7 for 'd'; 'b' has the largest one, 242.0.0.0/7: enlarge peerPools" } },
+	  { 0 } },
 	{ "an exhausted pool concerns nobody else",
 	  "240.0.0.0/16",
 	  { { "a", HOME, .created = 1, .view = "240.0.0.0/16" },
@@ -558,6 +567,25 @@ START_TEST(test_released_again_and_again)
 	world.input.peer_count = 2;
 	update(views, &world);
 	expect_view(&world, 1, "241.0.0.0/16");
+	mk_views_free(views);
+}
+END_TEST
+
+/* A view that no peer has, but that is kept for the hour, is named, too. */
+START_TEST(test_exhausted_by_released)
+{
+	struct mk_views *views = mk_views_new();
+	struct world world;
+
+	build(&world, &(struct row){ "kept", NULL, { { "a", "0.0.0.0/6", .created = 0 } }, { 0 } });
+	update(views, &world);
+	expect_view(&world, 0, "240.0.0.0/6");
+	world.peers[0].name = "b";
+	ck_ok(mk_views_update(views, &world.input, world.results, &err));
+	ck_assert_str_eq(
+		world.results[0].text,
+		"peerPools has no free IPv4 range of /6 for 'b'; the largest one, 240.0.0.0/6, is kept for 'a' for an hour: enlarge peerPools, or set spec.podCidr");
+	mk_views_results_release(world.results, 1);
 	mk_views_free(views);
 }
 END_TEST
@@ -1027,6 +1055,7 @@ UNIT_SUITE("views")
 	tcase_add_test(tcase, test_released_by_choice);
 	tcase_add_test(tcase, test_released_comes_back);
 	tcase_add_test(tcase, test_released_again_and_again);
+	tcase_add_test(tcase, test_exhausted_by_released);
 	tcase_add_test(tcase, test_introduced);
 	tcase_add_test(tcase, test_introduced_large);
 	tcase_add_test(tcase, test_own_families_only);

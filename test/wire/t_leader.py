@@ -716,8 +716,8 @@ def pool_is_exhausted():
     wait("views of users", lambda: view(server, "d"), MANY_S)
     add_peer(server, "east")
     wait("condition", lambda: ranges(server, "east"), MANY_S)
-    expect("condition", ranges(server, "east"), ("False", "PoolExhausted", "peerPools has no free IPv4 range of /8 for 'east': "
-                                                 "enlarge peerPools, or set spec.podCidr"))
+    expect("condition", ranges(server, "east"), ("False", "PoolExhausted", "peerPools has no free IPv4 range of /8 for 'east'; 'a' has "
+                                                 "the largest one, 240.0.0.0/8: enlarge peerPools, or set spec.podCidr"))
     expect("view", view(server, "east"), None)
     server.patch(PEERS + "/east", {"spec": {"podCidr": "244.0.0.0/8"}})
     sees(server, "east", "244.0.0.0/8")
