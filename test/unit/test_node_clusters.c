@@ -419,6 +419,25 @@ START_TEST(test_reasons)
 }
 END_TEST
 
+/* A peer's node has no address of a view, also of one outside of peerPools. */
+START_TEST(test_node_in_a_view)
+{
+	static const char *const peers[] = { PEER("podCidr: 172.20.0.0/16"),
+					     PEER(VIEW ", externalCidr: 172.20.9.0/24") };
+	cleanup_free char *text = NULL;
+
+	begin();
+	write_object("peer", peers[_i]);
+	write_object("node", NODE_AT("172.20.9.9"));
+	read_change();
+	reconcile();
+	text = read_file();
+	ck_assert_msg(strstr(text, "PublishedNode of node 'n1' is left out: it has an address of "
+				   "this cluster's pods, Services or views") != NULL,
+		      "%s: %s", peers[_i], text);
+}
+END_TEST
+
 /* ---- exports --------------------------------------------------------------------------------- */
 
 #define WEB	      "metadata: {name: web, namespace: shop}\n"
@@ -1171,6 +1190,7 @@ UNIT_SUITE("node: other clusters")
 	tcase_add_test(tcase, test_damage);
 	tcase_add_test(tcase, test_loaded_again);
 	tcase_add_loop_test(tcase, test_reasons, 0, (int)MK_ARRAY_SIZE(wrong));
+	tcase_add_loop_test(tcase, test_node_in_a_view, 0, 2);
 	tcase_add_loop_test(tcase, test_exports, 0, (int)MK_ARRAY_SIZE(exported));
 	tcase_add_test(tcase, test_exports_change);
 	tcase_add_test(tcase, test_exports_restart);

@@ -307,28 +307,52 @@ static int list_ranges(const struct mk_own_family *own, struct ranges *ranges, s
 	return 0;
 }
 
+/* Views of `Same` are not listed: the peer chooses them, and could claim the nodes of others. */
+static void add_view(struct ranges *ranges, const struct mk_cidr *view, const struct mk_cidr *home)
+{
+	if (view->ip.family == AF_UNSPEC || mk_cidr_equal(view, home))
+		return;
+	for (size_t i = 0; i < ranges->count; i++)
+		if (mk_cidr_covers(&ranges->of[i], view))
+			return;
+	add_range(ranges, view);
+}
+
+static void add_views(struct ranges *ranges, const struct mk_clusters_objects *objects)
+{
+	for (size_t family = 0; family < MK_FAMILIES; family++)
+		for (size_t i = 0; i < objects->count; i++) {
+			const struct mk_clusters_peer *peer = &objects->peers[family][i];
+
+			add_view(ranges, &peer->view, &peer->home);
+			add_view(ranges, &peer->external_view, &peer->external_home);
+		}
+}
+
 /* List the ranges of addresses that mean something in this cluster. The caller frees @ranges->of,
  * also after an error. */
-static int list_inner(const struct mk_core *core, struct ranges *ranges, struct mk_error *err)
+static int list_inner(const struct mk_core *core, const struct mk_clusters_objects *objects,
+		      struct ranges *ranges, struct mk_error *err)
 {
 	const struct mk_config *config = &core->config;
 	const struct mk_ranges *const own[] = { &config->cluster, &config->vteps,
 						&config->clusterset, &config->externals,
 						&config->peer_pools };
 	cleanup_free struct mk_service_cidr *services = NULL;
-	size_t count = 0;
+	size_t count = 0, most = MK_FAMILIES * (MK_ARRAY_SIZE(own) + 2 * objects->count);
 
 	if (mk_model_service_cidrs(core->model, AF_UNSPEC, &services, &count) == 0)
-		ranges->of = calloc(count + MK_FAMILIES * MK_ARRAY_SIZE(own), sizeof(*ranges->of));
+		ranges->of = calloc(count + most, sizeof(*ranges->of));
 	if (!ranges->of)
 		return mk_error_errno(err, ENOMEM, "cannot list this cluster's ranges");
-	ranges->capacity = count + MK_FAMILIES * MK_ARRAY_SIZE(own);
+	ranges->capacity = count + most;
 	for (size_t i = 0; i < MK_ARRAY_SIZE(own); i++)
 		for (size_t family = 0; family < MK_FAMILIES; family++)
 			if (own[i]->of[family].ip.family != AF_UNSPEC)
 				add_range(ranges, &own[i]->of[family]);
 	for (size_t i = 0; i < count; i++)
 		add_range(ranges, &services[i].cidr);
+	add_views(ranges, objects);
 	return 0;
 }
 
@@ -426,7 +450,7 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 
 	*rows = (struct mk_clusters_rows){ 0 };
 	ret = list_ranges(own, &ranges, err);
-	ret = ret ?: list_inner(core, &inner, err);
+	ret = ret ?: list_inner(core, objects, &inner, err);
 	ret = ret ?: list_addresses(core->model, &addresses, err);
 	ret = ret ?: list_borders(objects, own, &this_one, &borders, err);
 	this_one.others = ranges.of;
