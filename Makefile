@@ -53,7 +53,7 @@ LDFLAGS += $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack
 # Libraries that src/deps/build makes once from Debian's source packages; `make clean` leaves them
 BUILT := $(addprefix build/deps/lib/,libcurl.a libmicrohttpd.a)
 # All libraries are linked statically; of the tests and the sanitizers' builds only libc is shared
-STATIC_LIBS = $(BUILT) $(filter-out -lpthread -ldl -lrt,$(shell pkg-config --static --libs $(PKGS)))
+STATIC_LIBS = $(BUILT) $(filter-out -lpthread -ldl -lrt,$(shell pkg-config --static --libs $(PKGS))) -lresolv
 LIBS = -Wl,-Bstatic $(STATIC_LIBS) -Wl,-Bdynamic -ldl -lpthread
 
 SRCS := $(sort $(shell find src -mindepth 2 -name '*.c'))

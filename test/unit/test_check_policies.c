@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What `monokube check` says when it compares the cluster's policies with its pods, about policies
- * that are audited or off, and about what a cluster without clusterName has left. */
+ * that are audited or off, about what a cluster without clusterName has left, and about its DNS. */
+#include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -302,6 +307,100 @@ START_TEST(test_left_not_read)
 }
 END_TEST
 
+/* ---- the cluster's DNS ----------------------------------------------------------------------- */
+
+#define IMPORTED                                                                            \
+	"---\napiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceImport\nmetadata: "   \
+	"{namespace: shop, name: web, labels: " OURS "}\nspec: {type: ClusterSetIP, ips: [" \
+	"247.254.0.7]}\n"
+#define DNS(labels)                                                                          \
+	"---\napiVersion: v1\nkind: Service\nmetadata: {namespace: kube-system, name: dns, " \
+	"labels: {" labels "}}\nspec: {clusterIP: 127.0.0.1}\n"
+#define KUBE_DNS DNS("k8s-app: kube-dns")
+#define NAME	 "web.shop.svc.clusterset.local"
+
+/* Answers of a DNS, behind its header and the question: none, another address, the right one. */
+#define RECORD(last) "\xc0\x0c\0\1\0\1\0\0\0\5\0\4\xf7\xfe\0" last
+
+/* The bytes of the address in a record of type TXT. */
+#define OTHER_TYPE "\xc0\x0c\0\20\0\1\0\0\0\5\0\4\xf7\xfe\0\7"
+#define CUT_OFF	   "\xc0\x0c\0\1\0\1\0\0\0\5\xff\xff\xf7\xfe\0\7"
+
+static const struct name_row {
+	const char *objects, *cluster, *record, *says;
+	bool is_silent;
+} name_rows[] = {
+	{ IMPORTED KUBE_DNS, "west", RECORD("\7"),
+	  "ok 127.0.0.1 answers " NAME " with 247.254.0.7\n", false },
+	{ IMPORTED KUBE_DNS, "west", NULL,
+	  "note 127.0.0.1 does not answer " NAME " with 247.254.0.7; the address works\n", false },
+	{ IMPORTED KUBE_DNS, "west", RECORD("\x8"),
+	  "note 127.0.0.1 does not answer " NAME " with 247.254.0.7; the address works\n", false },
+	{ IMPORTED KUBE_DNS, "west", OTHER_TYPE,
+	  "note 127.0.0.1 does not answer " NAME " with 247.254.0.7; the address works\n", false },
+	{ IMPORTED KUBE_DNS, "west", CUT_OFF,
+	  "note 127.0.0.1 does not answer " NAME " with 247.254.0.7; the address works\n", false },
+	{ IMPORTED KUBE_DNS, "west", NULL,
+	  "note 127.0.0.1 sends no answer for " NAME ", which should be 247.254.0.7\n", true },
+	{ KUBE_DNS, "west", NULL, "", true },
+	{ IMPORT("web", OURS) KUBE_DNS, "west", NULL, "", true },
+	{ IMPORTED DNS("k8s-app: other"), "west", NULL, "", true },
+	{ IMPORTED KUBE_DNS, "", NULL, "", true },
+};
+
+static int listen_as_dns(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_port = htons(53),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int file = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_eq(bind(file, (struct sockaddr *)&at, sizeof(at)), 0);
+	return file;
+}
+
+static void answer_once(int file, const struct name_row *row)
+{
+	unsigned char packet[512];
+	struct sockaddr_in from;
+	socklen_t size = sizeof(from);
+	ssize_t length =
+		recvfrom(file, packet, sizeof(packet) - 16, 0, (struct sockaddr *)&from, &size);
+
+	if (length < 12)
+		_exit(1);
+	packet[2] |= 0x80; /* an answer */
+	packet[7] = row->record ? 1 : 0;
+	if (row->record) {
+		memcpy(packet + length, row->record, 16);
+		length += 16;
+	}
+	_exit(sendto(file, packet, (size_t)length, 0, (struct sockaddr *)&from, size) != length);
+}
+
+START_TEST(test_dns)
+{
+	const struct name_row *row = &name_rows[_i];
+	pid_t child;
+	int file;
+
+	ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
+	ck_assert_int_eq(system("ip link set lo up"), 0);
+	file = listen_as_dns();
+	child = row->is_silent ? 0 : fork();
+	if (!row->is_silent && child == 0)
+		answer_once(file, row);
+	write_file(cluster, "objects.yaml", row->objects);
+	snprintf(checking.record.cluster_name, sizeof(checking.record.cluster_name), "%s",
+		 row->cluster);
+	check_dns(&checking);
+	ck_assert_str_eq(said(), row->says);
+	if (child > 0)
+		ck_assert_int_eq(waitpid(child, NULL, 0), child);
+	close(file);
+}
+END_TEST
+
 UNIT_SUITE("check_policies")
 {
 	TCase *tcase = unit_case(suite, "check_policies", setup, teardown);
@@ -314,4 +413,5 @@ UNIT_SUITE("check_policies")
 	tcase_add_test(tcase, test_notes);
 	tcase_add_loop_test(tcase, test_left, 0, (int)MK_ARRAY_SIZE(lefts));
 	tcase_add_test(tcase, test_left_not_read);
+	tcase_add_loop_test(tcase, test_dns, 0, (int)MK_ARRAY_SIZE(name_rows));
 }

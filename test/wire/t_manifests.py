@@ -560,6 +560,36 @@ VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"
 TARGET = re.compile(r"^/(?:api/v1|apis/([^/]+)/[^/]+)(?:/namespaces/[^/]+)?/([a-z]+)(?:/([^/]+)(?:/([a-z]+))?)?$")
 
 
+# The Corefile of kubeadm, as `kubectl get configmap coredns -o yaml` prints it.
+KUBEADM_COREFILE = """data:
+  Corefile: |
+    .:53 {
+        ready
+        kubernetes cluster.local in-addr.arpa ip6.arpa {
+           pods insecure
+           fallthrough in-addr.arpa ip6.arpa
+           ttl 30
+        }
+        forward . /etc/resolv.conf {
+           max_concurrent 1000
+        }
+    }
+"""
+
+
+def corefile():
+    """CLUSTERS.md, Names: its command lets kubeadm's Corefile answer clusterset.local, and cluster.local as before"""
+    with open(os.path.join(ROOT, "manifests/CLUSTERS.md"), encoding="utf-8") as file:
+        page = file.read()
+    script = re.search(r"sed -E '(s/\^.*clusterset.local.*)' \|", page).group(1)
+    changed = subprocess.run(["sed", "-E", script], input=KUBEADM_COREFILE, capture_output=True, text=True, check=True).stdout
+    expect("changed lines", [line.strip() for line in changed.splitlines() if "clusterset" in line],
+           ["kubernetes cluster.local clusterset.local in-addr.arpa ip6.arpa {", "multicluster clusterset.local"])
+    expect("data", list(yaml.safe_load(changed)["data"]), ["Corefile"])
+    expect("the rest", [line for line in changed.splitlines() if "clusterset" not in line],
+           [line for line in KUBEADM_COREFILE.splitlines() if "kubernetes" not in line])
+
+
 def verb_of(entry):
     """Return the verb of RBAC for this request."""
     m = TARGET.match(entry["path"])
@@ -679,7 +709,7 @@ def kustomization():
 
 
 TESTS = [fields, names_meet, own_node_policy, settings_exist, as_promised, kustomization, chain_schema, ends_schema, chain_resource,
-         peers_schema, peer_resources, peers_policy, mcs_resources, rights]
+         peers_schema, peer_resources, peers_policy, mcs_resources, corefile, rights]
 
 if shutil.which("kubectl"):  # no Debian package: without it this test is not part of the plan
     TESTS += [kubectl_takes_them, kubectl_takes_chains, kubectl_takes_peers]

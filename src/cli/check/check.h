@@ -57,6 +57,7 @@ void check_encryption(struct mk_checking *checking);
 bool check_encrypts(const struct mk_checking *checking); /* setting encryption is on */
 void check_pods(struct mk_checking *checking);
 void check_peers(struct mk_checking *checking); /* peers.c */
+void check_dns(struct mk_checking *checking); /* dns.c: names of imported Services */
 void check_left(struct mk_checking *checking); /* left.c: without clusterName */
 void check_ports(struct mk_checking *checking); /* ports.c */
 void check_policies(struct mk_checking *checking); /* policies.c */
