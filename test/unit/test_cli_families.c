@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "cli/cli.h"
+#include "cli/inspect/view.h"
 #include "datapath/monitor/monitor.h"
 #include "datapath/pods/pod_table.h"
 #include "datapath/services/counters.h"
@@ -524,6 +525,37 @@ START_TEST(test_cleanup_ipv6)
 }
 END_TEST
 
+static const struct {
+	const char *word;
+	uint32_t id;
+} words[] = {
+	{ "shop/web", 1 },
+	{ "shop/web.clusterset", 2 },
+	{ "web.shop.svc", 1 },
+	{ "web.shop.svc.cluster.local", 1 },
+	{ "web.shop.svc.clusterset.local", 2 },
+	{ "web.shop.svc.clusterset", 1 }, /* a domain of that name */
+	{ "web.shop", 0 },
+	{ "web.shop.svcs", 0 },
+	{ "web.other.svc.cluster.local", 0 },
+	{ "db.shop.svc.clusterset.local", 0 },
+	{ "a/web.shop.svc", 0 },
+};
+
+START_TEST(test_service_words)
+{
+	struct mk_service_name names[] = { { 1, "shop/web" },
+					   { 2, "shop/web.clusterset" },
+					   { 3, "shop/db" } };
+	const struct mk_view view = { .names = { .list = names, .count = MK_ARRAY_SIZE(names) } };
+	struct mk_error err;
+	uint32_t id;
+
+	ck_ok(mk_view_service_named(&view, words[_i].word, &id, &err));
+	ck_assert_msg(id == words[_i].id, "%s: %u", words[_i].word, id);
+}
+END_TEST
+
 UNIT_SUITE("commands of two families")
 {
 	TCase *tcase = unit_case(suite, "both", NULL, NULL);
@@ -532,6 +564,7 @@ UNIT_SUITE("commands of two families")
 				    teardown); /* once: programs take seconds to load */
 	tcase_add_test(tcase, test_pods);
 	tcase_add_test(tcase, test_order);
+	tcase_add_loop_test(tcase, test_service_words, 0, (int)MK_ARRAY_SIZE(words));
 	tcase_add_test(tcase, test_nodes);
 	tcase_add_test(tcase, test_services);
 	tcase_add_test(tcase, test_sessions);

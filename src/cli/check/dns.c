@@ -57,8 +57,8 @@ static void see_import(struct question *question, json_object *tree)
 
 	if (*question->name || mk_json_length(ips) == 0 ||
 	    strcmp(mk_json_text(labels, MK_MANAGED_BY_LABEL), MK_MANAGED_BY) != 0 ||
-	    mk_ip_parse(json_object_get_string(json_object_array_get_idx(ips, 0)),
-			&question->ip) < 0)
+	    mk_ip_parse(json_object_get_string(json_object_array_get_idx(ips, 0)), &question->ip) <
+		    0)
 		return;
 	snprintf(question->name, sizeof(question->name), "%s.%s.svc.clusterset.local",
 		 mk_json_text(metadata, "name"), mk_json_text(metadata, "namespace"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/inspect/view.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "base/file.h"
 #include "cli/inspect/peers.h"
 #include "cli/inspect/view_internal.h"
+#include "cluster/model/model.h"
 #include "datapath/maps/constants.h"
 #include "datapath/maps/object.h"
 #include "datapath/maps/pin.h"
@@ -15,6 +17,7 @@
 #include "pod/ipam/ipam.h"
 
 #define OWNER_BYTES_MAX (64 * 1024)
+#define DNS_NAME_BYTES	(MK_OBJECT_NAME_SIZE + sizeof(MK_CLUSTERSET_SUFFIX))
 
 /* ---- pods ------------------------------------------------------------------------------------ */
 
@@ -223,11 +226,28 @@ const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const ch
 	return found;
 }
 
+/* Write the Service that has the DNS name @word, such as web.shop.svc.cluster.local, as its file of
+ * names has it. Returns @word if that is no DNS name of a Service. */
+static const char *read_dns_name(const char *word, char name[DNS_NAME_BYTES])
+{
+	const char *dot = strchr(word, '.'), *second = dot ? strchr(dot + 1, '.') : NULL;
+	bool is_import = second && strncmp(second, ".svc.clusterset.", 16) == 0;
+
+	if (!second || strchr(word, '/') || strncmp(second, ".svc", 4) != 0 ||
+	    (second[4] && second[4] != '.'))
+		return word;
+	snprintf(name, DNS_NAME_BYTES, "%.*s/%.*s%s", (int)(second - dot - 1), dot + 1,
+		 (int)(dot - word), word, is_import ? MK_CLUSTERSET_SUFFIX : "");
+	return name;
+}
+
 int mk_view_service_named(const struct mk_view *view, const char *word, uint32_t *service_id,
 			  struct mk_error *err)
 {
 	const struct mk_service_name *found = NULL;
+	char dns_name[DNS_NAME_BYTES];
 
+	word = read_dns_name(word, dns_name);
 	*service_id = 0;
 	for (size_t i = 0; i < view->names.count; i++) {
 		const struct mk_service_name *name = &view->names.list[i];

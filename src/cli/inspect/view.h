@@ -59,8 +59,8 @@ int mk_view_main_unloaded(int argc, char **argv, mk_view_run_fn *run);
 const struct mk_view_pod *mk_view_pod(const struct mk_view *view, const struct mk_addr *addr);
 /* Find a pod by "namespace/name", or by "name" if only one pod has it. */
 const struct mk_view_pod *mk_view_pod_named(const struct mk_view *view, const char *name);
-/* Find a Service by "namespace/name", or by "name" if only one namespace has it. 0: none; -EEXIST:
- * several have it, and @err names two. */
+/* Find a Service by "namespace/name", by its DNS name, or by "name" if one namespace has it. 0:
+ * none; -EEXIST: several have it, and @err names two. */
 mk_must_check int mk_view_service_named(const struct mk_view *view, const char *word,
 					uint32_t *service_id, struct mk_error *err);
 /* The name that the runtime gave it, otherwise its interface's. */
