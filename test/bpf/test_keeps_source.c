@@ -38,6 +38,25 @@ START_TEST(test_to_outside_and_back)
 }
 END_TEST
 
+/* A later fragment waits for the first, although nothing is translated: policies need the ports. */
+START_TEST(test_fragments)
+{
+	const struct frame_options options = { .payload_bytes = 64, .id = 7 };
+	struct frame whole = frame_make(flows[1][_i], &options);
+	const enum mk_hook hook = _i ? MK_HOOK_UPLINK : MK_HOOK_POD;
+	const enum where where = _i ? TO_POD : TO_UPLINK;
+	struct frame piece = frame_fragment(&whole, 0, 40);
+
+	fixture_expect("the first one", hook, &piece, where, NULL);
+	piece = frame_fragment(&whole, 40, 72);
+	fixture_expect("a later one", hook, &piece, where, NULL);
+	whole = frame_make(flows[1][_i], &(struct frame_options){ .payload_bytes = 64, .id = 8 });
+	piece = frame_fragment(&whole, 40, 72);
+	fixture_expect("a later one before the first", hook, &piece, WAITS, NULL);
+	expect_no_session();
+}
+END_TEST
+
 START_TEST(test_error_from_outside)
 {
 	struct frame sent = frame_make(flows[1][0], &payload), error;
@@ -108,6 +127,7 @@ BPF_SUITE("keeps_source")
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
 	tcase_add_loop_test(tcase, test_to_outside_and_back, 0, ROWS(flows));
+	tcase_add_loop_test(tcase, test_fragments, 0, 2);
 	tcase_add_test(tcase, test_error_from_outside);
 	tcase_add_test(tcase, test_no_such_pod);
 	tcase_add_test(tcase, test_uplink_without_address);
