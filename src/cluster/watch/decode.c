@@ -258,6 +258,8 @@ static enum use use_of(const struct mk_decoder *decoder, struct path *path, stru
 {
 	bool fits = path_push(path, key);
 
+	if (!decoder->kept && !decoder->unused)
+		return USE_ALL;
 	if (decoder->kept)
 		return fits ? find_path(decoder->kept, path, USE_ALL, USE_NONE) : USE_NONE;
 	return fits ? find_path(decoder->unused, path, USE_NONE, USE_ALL) : USE_ALL;

@@ -43,7 +43,7 @@ struct mk_decoder;
 
 /* @unused: paths of members to leave out ("metadata.managedFields", "endpoints.targetRef":
  * lists add nothing to a path), NULL-terminated. Or else @kept: paths of the only members to keep.
- * The list must live as long as the decoder. NULL: out of memory. */
+ * Without both, all are kept. The list must live as long as the decoder. NULL: out of memory. */
 mk_must_check struct mk_decoder *decoder_new(const char *const *unused, const char *const *kept);
 void decoder_free(struct mk_decoder *decoder);
 
