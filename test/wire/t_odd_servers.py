@@ -24,7 +24,7 @@ def mandatory_absent():
                   {"match": {"target": "^%s\\?" % SERVICES}, "recording": "error-404-resource", "times": 3})
     client = Follow(server).listed()  # --absent-ms is five minutes
     client.converged()
-    client.logs("warn Nodes: HTTP status 404: 404 page not found ; asking again")
+    client.logs("warn Nodes: HTTP status 404: 404 page not found; asking again")
 
 
 def optional_absent():
@@ -45,6 +45,15 @@ def absent_is_said_once():
     client = Follow(server, "--absent-ms", "50").listed()
     wait("four questions", lambda: len(server.asked("servicecidrs")) >= 4)
     expect("lines of the log", client.said().count("ServiceCIDRs: not read: "), 1)
+
+
+def lists_in_pages():
+    """a server without streaming lists: the log says so in a short line, without the server's long text"""
+    server = Server()
+    server.faults({"match": {"target": SERVICES, "mode": "stream"}, "recording": "error-422-watchlist"})
+    client = Follow(server).listed()
+    client.converged()
+    client.logs("info Services: read in pages: the server has no streaming lists (HTTP status 422)\n")
 
 
 def gone_again_and_again():
@@ -192,7 +201,7 @@ def null_items():
     Follow(server).listed()
 
 
-TESTS = [mandatory_absent, optional_absent, absent_is_said_once, gone_again_and_again, gone_once, stopped_behind_a_balancer,
+TESTS = [mandatory_absent, optional_absent, absent_is_said_once, lists_in_pages, gone_again_and_again, gone_once, stopped_behind_a_balancer,
          stopped_http1, quiet_watch, stalled_first_list, half_lists, half_streams, null_items]
 
 if __name__ == "__main__":

@@ -256,7 +256,7 @@ def crd_comes_and_goes():
     server.settings(missing=[group])
     client = start(server, "p", "--absent-ms", "500")
     known(client, ALL)
-    client.logs("info ClusterNetworkPolicies: not read: ")
+    client.logs("info ClusterNetworkPolicies: not read: the cluster has no such CustomResourceDefinition (HTTP status 404)\n")
     server.settings(missing=[])
     add_cluster_policy(server, "all")
     holds(client, "policy all 5")

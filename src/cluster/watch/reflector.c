@@ -151,6 +151,11 @@ static void ask_rarely(struct mk_reflector *reflector, int status, const char *w
 	if (!reflector->absent) {
 		if (remedy)
 			mk_log_warn("%s: not read: %s; %s", resource->name, why, remedy);
+		else if (resource->custom && status == 404)
+			mk_log_info(
+				"%s: not read: the cluster has no such CustomResourceDefinition "
+				"(HTTP status 404)",
+				resource->name);
 		else
 			mk_log_info("%s: not read: %s", resource->name, why);
 	}
@@ -173,10 +178,17 @@ static void on_forbidden(struct mk_reflector *reflector, const char *why)
 	ask_rarely(reflector, 403, why, reflector->resource->remedy);
 }
 
-static void on_stream_refused(struct mk_reflector *reflector, const char *why)
+/* @status: the HTTP status that refuses; 0: the server has ended the list. */
+static void on_stream_refused(struct mk_reflector *reflector, int status, const char *why)
 {
-	mk_log_info("%s: the server has no streaming lists (%s): reading in pages",
-		    reflector->resource->name, why);
+	const char *name = reflector->resource->name;
+
+	if (status)
+		mk_log_info("%s: read in pages: the server has no streaming lists (HTTP status %d)",
+			    name, status);
+	else
+		mk_log_info("%s: read in pages: the server has no streaming lists (%s)", name, why);
+	mk_log_debug("%s: the streaming list was refused: %s", name, why);
 	reflector->stream_refused = true;
 	reflector->stream_refused_ms = uv_now(reflector->loop);
 	ask_after(reflector, 0);
@@ -280,7 +292,7 @@ static void on_status(struct mk_reflector *reflector, int status, const char *me
 		reflector->older_selector = true;
 		ask_after(reflector, 0);
 	} else if (refuses_stream(reflector, status)) {
-		on_stream_refused(reflector, message);
+		on_stream_refused(reflector, status, message);
 	} else {
 		if (is_rejection(status))
 			count_rejection(reflector);
@@ -306,7 +318,7 @@ static void on_unfinished_stream(struct mk_reflector *reflector, uint64_t lasted
 	if (lasted_ms >= reflector->timing.watch_s * 1000ULL ||
 	    ++reflector->rejected == REJECTED_MAX) {
 		reflector->rejected = 0;
-		on_stream_refused(reflector, why);
+		on_stream_refused(reflector, 0, why);
 	} else {
 		ask_later(reflector, why, 0);
 	}

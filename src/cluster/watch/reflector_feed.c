@@ -15,9 +15,15 @@
 
 void reflector_printable(char *text)
 {
-	for (; *text; text++)
+	char *end = text; /* behind the last character that is no space */
+
+	for (; *text; text++) {
 		if ((unsigned char)*text < ' ' || *text == 0x7f)
 			*text = ' ';
+		if (*text != ' ')
+			end = text + 1;
+	}
+	*end = 0;
 }
 
 void reflector_status_message(const struct mk_reflector *reflector, char *text, size_t size)

@@ -77,7 +77,8 @@ void reflector_remove_unseen(struct mk_reflector *reflector);
 /* All objects of the server were seen: remove the others, and watch from @version on. */
 void reflector_complete(struct mk_reflector *reflector, const char *version);
 
-/* Make the server's text printable in one line of the log. */
+/* Make the server's text printable in one line of the log: no control characters, no space at its
+ * end. */
 void reflector_printable(char *text);
 
 /* Copy the message of an answer's Status object, or any other body unchanged. */
