@@ -13,6 +13,12 @@ struct member {
 	uint16_t group; /* of functions, from 1; 0: no chain names its function (any more) */
 };
 
+/* What is computed once for each pod. */
+struct seen {
+	uint64_t hash; /* of its UID */
+	uint16_t group; /* as in struct member */
+};
+
 /* A function that a chain names. */
 struct wanted {
 	uint64_t hash;
@@ -22,6 +28,7 @@ struct wanted {
 
 struct compiling {
 	struct mk_sfc *sfc;
+	struct seen *seen; /* as the pods */
 	struct member *members;
 	size_t count, here; /* here: on this node */
 	struct wanted wanted[MK_SFC_FUNCTIONS_ALL]; /* by hash */
@@ -86,11 +93,14 @@ static uint64_t kind_of(const struct mk_sfc_pod_object *pod)
 static uint16_t find_kind(const struct compiling *in, const struct mk_sfc_pod_object *pod,
 			  uint64_t kind)
 {
-	uint64_t group = sfc_function_hash(in->sfc, pod->namespace_, pod->function, kind, 0);
-	const struct wanted *found =
-		bsearch(&group, in->wanted, in->wanted_count, sizeof(*in->wanted), compare_group);
+	const struct wanted *found;
+	uint64_t group;
 
-	return found && (pod->is_here || !(kind & MK_SFC_HERE_MASK)) ? found->group : 0;
+	if (kind & MK_SFC_HERE_MASK && !pod->is_here)
+		return 0;
+	group = sfc_function_hash(in->sfc, pod->namespace_, pod->function, kind, 0);
+	found = bsearch(&group, in->wanted, in->wanted_count, sizeof(*in->wanted), compare_group);
+	return found ? found->group : 0;
 }
 
 /* The same, but 0 stands for MK_SFC_HERE_MASK, too. A chain without ends has its functions for a
@@ -103,9 +113,12 @@ static uint16_t find_group(const struct compiling *in, const struct mk_sfc_pod_o
 	return here ?: find_kind(in, pod, kind);
 }
 
-static uint16_t group_of(const struct compiling *in, const struct mk_sfc_pod_object *pod)
+static void see_all(struct compiling *in, const struct mk_sfc_pod_object *pods, size_t count)
 {
-	return find_group(in, pod, kind_of(pod));
+	for (size_t i = 0; i < count; i++) {
+		in->seen[i].hash = sfc_hash(pods[i].uid, NULL);
+		in->seen[i].group = find_group(in, &pods[i], kind_of(&pods[i]));
+	}
 }
 
 /* ---- tags ------------------------------------------------------------------------------------ */
@@ -135,9 +148,9 @@ static int find_shared_tags(const struct compiling *in, struct mk_sfc_pod_object
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		pods[i].state = MK_SFC_POD_UNUSED;
-		if (group_of(in, &pods[i]))
+		if (in->seen[i].group)
 			claims[used++] = (struct claim){
-				.tag = sfc_hash(pods[i].uid, NULL) & MK_SFC_TAG_MASK,
+				.tag = in->seen[i].hash & MK_SFC_TAG_MASK,
 				.pod = &pods[i],
 			};
 	}
@@ -159,11 +172,29 @@ static int compare_tags(const void *left, const void *right, void *ctx)
 	return (int)rows[a->number].row.state - (int)rows[b->number].row.state;
 }
 
+/* Does each replica have its row? Only new and released replicas change the rows. */
+static bool has_all_tags(const struct mk_sfc *sfc)
+{
+	size_t count = 0;
+
+	for (uint32_t i = 1; i < sfc->replicas.used; i++)
+		count += sfc->replicas.of[i].hash != 0;
+	for (size_t i = 0; i < sfc->tag_count; i++) {
+		uint64_t hash = sfc->replicas.of[sfc->tag_rows[i].number].hash;
+
+		if (!hash || (hash & MK_SFC_TAG_MASK) != sfc->tag_rows[i].tag)
+			return false;
+	}
+	return count == sfc->tag_count;
+}
+
 static void write_tags(struct mk_sfc *sfc)
 {
 	struct mk_sfc_tag_row *tags = sfc->tag_rows;
 	size_t count = 0, kept = 0;
 
+	if (has_all_tags(sfc))
+		return;
 	for (uint32_t i = 1; i < sfc->replicas.used; i++)
 		if (sfc->replicas.of[i].hash)
 			tags[count++] = (struct mk_sfc_tag_row){
@@ -240,25 +271,23 @@ static enum mk_sfc_pod_state mismatch_of(const struct compiling *in,
 
 /* Give the pod a number, if it can be a replica. A replica that no chain uses any more keeps its
  * number, and its flows, while paths name it. */
-static void see_pod(struct compiling *in, struct mk_sfc_pod_object *pod)
+static void number_pod(struct compiling *in, struct mk_sfc_pod_object *pod, const struct seen *seen)
 {
 	struct mk_sfc *sfc = in->sfc;
-	uint64_t hash = sfc_hash(pod->uid, NULL);
-	uint16_t group = group_of(in, pod);
 	bool fits = !pod->is_here || in->here < MK_SFC_PORTS / MK_SFC_SIDES;
 
 	pod->number = 0;
 	if (pod->state == MK_SFC_POD_SAME_TAG)
 		return;
-	pod->state = group ? lack_of(pod) : mismatch_of(in, pod);
+	pod->state = seen->group ? lack_of(pod) : mismatch_of(in, pod);
 	if (fits)
-		pod->number = numbers_find(&sfc->replicas, hash);
-	if (fits && pod->state == MK_SFC_POD_SERVING)
-		pod->number = numbers_take(&sfc->replicas, hash);
+		pod->number = pod->state == MK_SFC_POD_SERVING
+				      ? numbers_take(&sfc->replicas, seen->hash)
+				      : numbers_find(&sfc->replicas, seen->hash);
 	if (pod->state == MK_SFC_POD_SERVING && !pod->number)
 		pod->state = MK_SFC_POD_NO_NUMBER;
 	if (pod->number)
-		add_member(in, pod, group);
+		add_member(in, pod, seen->group);
 }
 
 static enum mk_sfc_pod_state state_of(const struct compiling *in, const struct member *member)
@@ -332,7 +361,7 @@ static void number_replicas(struct compiling *in, struct mk_sfc_pod_object *pods
 	for (int here = 1; here >= 0; here--)
 		for (size_t i = 0; i < count; i++)
 			if (pods[i].is_here == (bool)here)
-				see_pod(in, &pods[i]);
+				number_pod(in, &pods[i], &in->seen[i]);
 	numbers_end(&in->sfc->replicas, now_ns);
 }
 
@@ -340,8 +369,10 @@ static int compile_replicas(struct compiling *in, struct mk_sfc_pod_object *pods
 			    uint64_t now_ns)
 {
 	struct mk_sfc *sfc = in->sfc;
-	int ret = find_shared_tags(in, pods, count);
+	int ret;
 
+	see_all(in, pods, count);
+	ret = find_shared_tags(in, pods, count);
 	if (ret < 0)
 		return ret;
 	number_replicas(in, pods, count, now_ns);
@@ -488,11 +519,13 @@ int mk_sfc_compile(struct mk_sfc *sfc, struct mk_sfc_chain_object *chains, size_
 {
 	cleanup_free struct compiling *in = calloc(1, sizeof(*in));
 	cleanup_free struct member *members = calloc(pod_count + 1, sizeof(*members));
-	int ret = in && members ? 0 : -ENOMEM;
+	cleanup_free struct seen *seen = calloc(pod_count + 1, sizeof(*seen));
+	int ret = in && members && seen ? 0 : -ENOMEM;
 
 	if (ret == 0) {
 		in->sfc = sfc;
 		in->members = members;
+		in->seen = seen;
 		sfc_compile_chains(sfc, chains, chain_count, now_ns);
 		find_groups(in);
 		ret = compile_replicas(in, pods, pod_count, now_ns);

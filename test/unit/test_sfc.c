@@ -356,6 +356,27 @@ START_TEST(test_tags)
 }
 END_TEST
 
+/* A replica is released, and another one comes before the rows are computed. */
+START_TEST(test_tag_of_next)
+{
+	uint64_t gone;
+
+	add_chain("a", "firewall", NULL);
+	add_remote("first", "firewall");
+	compile();
+	gone = tag_of(&pods[0]);
+	pod_count = 0;
+	compile();
+	now_ns += S;
+	ck_assert_uint_eq(release(), 1);
+	add_remote("next", "firewall");
+	compile();
+	ck_assert_uint_eq(mk_sfc_rows(sfc)->tag_count, 1);
+	ck_assert_uint_eq(number_of_tag(gone), 0);
+	ck_assert_uint_eq(number_of_tag(tag_of(&pods[0])), pods[0].number);
+}
+END_TEST
+
 /* Two UIDs whose hashes end with the same 40 bits. */
 #define TWIN_1 "u1824318"
 #define TWIN_2 "u2965752"
@@ -1142,6 +1163,7 @@ UNIT_SUITE("sfc")
 	tcase_add_test(rows, test_remote);
 	tcase_add_test(rows, test_node_leaves);
 	tcase_add_test(rows, test_tags);
+	tcase_add_test(rows, test_tag_of_next);
 	tcase_add_loop_test(rows, test_same_tag, 0, 2);
 	tcase_add_test(rows, test_tag_of_gone);
 	tcase_add_test(rows, test_tap_rows);

@@ -323,6 +323,11 @@ static void one_remote(void)
 	add_remote("r");
 }
 
+static void other_mode(void)
+{
+	pods[0].mode = MK_PORT_BRIDGED;
+}
+
 static const struct {
 	const char *name;
 	void (*change)(void);
@@ -331,6 +336,7 @@ static const struct {
 	{ "nothing", nothing, 0 },
 	{ "not ready: replica and slots", not_ready, 2 },
 	{ "deleted: slots", deleted, 1 },
+	{ "another mode: replica, two ports", other_mode, 3 },
 	{ "ports gone: replica, slots, two ports", ports_gone, 4 },
 	{ "one more: replica, tag, counter, slots, two ports", one_more, 6 },
 	{ "one more on another node: replica, tag, counter, slots", one_remote, 4 },

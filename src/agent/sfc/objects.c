@@ -12,14 +12,7 @@ struct gathering {
 	const struct mk_core *core;
 	const struct node_ports *ports;
 	const struct node_macs *macs;
-	size_t pod_room;
 };
-
-static void count_pod(void *ctx, const struct mk_function_pod *pod)
-{
-	(void)pod;
-	((struct gathering *)ctx)->pod_room++;
-}
 
 /* The order of precedence. If there are too many chains, the last ones get no number. */
 static int compare_chains(const void *left, const void *right)
@@ -204,7 +197,7 @@ static bool make_room(struct gathering *gathering)
 {
 	struct sfc_objects *objects = gathering->objects;
 	size_t chains = mk_model_count(gathering->core->model, MK_KIND_CHAIN) + 1;
-	size_t pods = gathering->pod_room + 1;
+	size_t pods = mk_model_function_pods(gathering->core->model) + 1;
 
 	objects->chains = calloc(chains, sizeof(*objects->chains));
 	objects->chains_of = calloc(chains, sizeof(*objects->chains_of));
@@ -226,11 +219,11 @@ int objects_get(struct sfc_objects *objects, const struct mk_core *core,
 	const struct mk_model *model = core->model;
 
 	*objects = (struct sfc_objects){ 0 };
-	mk_model_each_function_pod(model, count_pod, &gathering);
 	if (!make_room(&gathering)) {
 		objects_release(objects);
 		return mk_error_errno(err, ENOMEM, "%zu chains and %zu function pods",
-				      mk_model_count(model, MK_KIND_CHAIN), gathering.pod_room);
+				      mk_model_count(model, MK_KIND_CHAIN),
+				      mk_model_function_pods(model));
 	}
 	mk_model_each(struct mk_chain, chain, model, MK_KIND_CHAIN)
 		objects->chains_of[objects->chain_count++] = chain;

@@ -131,6 +131,8 @@ enum mk_chain_service mk_chain_service(const struct mk_model *model, const struc
 /* Has a chain this Service? */
 bool mk_model_has_chain_of(const struct mk_model *model, const char *namespace_, const char *name);
 
+/* Return how many function pods there are. */
+size_t mk_model_function_pods(const struct mk_model *model);
 /* Visit all, in no particular order. @visit must not change the model. */
 void mk_model_each_function_pod(const struct mk_model *model,
 				void (*visit)(void *ctx, const struct mk_function_pod *pod),

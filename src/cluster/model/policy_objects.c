@@ -466,6 +466,11 @@ static struct mk_function_pod view_function(const struct mk_pod_object *pod)
 	};
 }
 
+size_t mk_model_function_pods(const struct mk_model *model)
+{
+	return HASH_COUNT(model->function_pods);
+}
+
 void mk_model_each_function_pod(const struct mk_model *model,
 				void (*visit)(void *ctx, const struct mk_function_pod *pod),
 				void *ctx)

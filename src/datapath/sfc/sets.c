@@ -120,6 +120,21 @@ static bool is_wanted(const struct mk_sfc_rows *rows, enum sfc_set_id id, uint64
 	return false;
 }
 
+/* Both are in the order of keys. */
+static bool is_as_wanted(const struct applying *apply, enum sfc_set_id id)
+{
+	const struct sfc_set *set = &apply->sync->sets[id];
+	size_t count = count_of(apply->rows, id);
+
+	for (size_t i = 0; set->count == count && i < count; i++) {
+		const struct sfc_pair pair = pair_of(apply->rows, id, i);
+
+		if (pair.key != set->of[i].key || pair.value != set->of[i].value)
+			return false;
+	}
+	return set->count == count;
+}
+
 static int remove_others(const struct applying *apply, enum sfc_set_id id)
 {
 	struct sfc_set *set = &apply->sync->sets[id];
@@ -145,6 +160,8 @@ static int put_set(const struct applying *apply, enum sfc_set_id id)
 	size_t count = count_of(apply->rows, id);
 	int ret = 0;
 
+	if (is_as_wanted(apply, id))
+		return 0;
 	/* The map would be full otherwise. */
 	if (set->count + count > set->room)
 		ret = remove_others(apply, id);
@@ -166,11 +183,16 @@ int sets_put(const struct applying *apply)
 
 int sets_remove(const struct applying *apply)
 {
-	int ret = remove_others(apply, SFC_PORTS) ?: remove_others(apply, SFC_TAGS);
+	int ret = 0;
 
 	for (enum sfc_set_id id = 0; ret == 0 && id < SFC_SETS; id++) {
 		struct sfc_set *set = &apply->sync->sets[id];
 
+		if (is_as_wanted(apply, id))
+			continue;
+		ret = remove_others(apply, id);
+		if (ret < 0)
+			return ret;
 		set->count = count_of(apply->rows, id);
 		for (size_t i = 0; i < set->count; i++)
 			set->of[i] = pair_of(apply->rows, id, i);
