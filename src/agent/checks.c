@@ -42,12 +42,12 @@ FAMILY_ROW(check_services, is_listed,
 FAMILY_ROW(check_runtime, is_listed, agent_linger_reconcile_runtime(&side->linger, err))
 FAMILY_ROW(check_udp_ports, is_listed, agent_linger_reconcile_udp_ports(&side->linger, err))
 FAMILY_ROW(check_sessions, is_listed, agent_sessions_look(&side->sessions))
-ROW(check_policies, mk_node_policies_audit(&agent->policies, err))
+ROW(check_policies, mk_node_policies_reconcile_tables(&agent->policies, err))
 ROW(collect_policies, mk_node_policies_collect(&agent->policies, err))
-ROW(check_sfc, mk_node_sfc_audit(&agent->sfc, err))
+ROW(check_sfc, mk_node_sfc_reconcile_tables(&agent->sfc, err))
 ROW(describe_sfc, mk_node_sfc_describe(&agent->sfc, err))
 ROW(collect_sfc, mk_node_sfc_collect(&agent->sfc, err))
-ROW(check_clusters, mk_node_clusters_audit(&agent->clusters, err))
+ROW(check_clusters, mk_node_clusters_reconcile_tables(&agent->clusters, err))
 /* Each second, or twice as often. The leader writes what probes show. */
 static int probe_clusters(struct mk_agent *agent, struct mk_error *err)
 {

@@ -398,8 +398,8 @@ int agent_services_reconcile(struct agent_services *services, struct mk_error *e
 int agent_services_reconcile_tables(struct agent_services *services, size_t budget,
 				    struct mk_error *err)
 {
-	int ret = mk_service_sync_audit(mk_datapath_services(services->family->datapath), budget,
-					agent_service_again, services, err);
+	int ret = mk_service_sync_reconcile(mk_datapath_services(services->family->datapath),
+					    budget, agent_service_again, services, err);
 
 	if (services->dirty)
 		mk_core_schedule(services->core, 0);

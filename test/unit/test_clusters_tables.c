@@ -428,19 +428,19 @@ START_TEST(test_audit)
 
 	apply();
 	export_rows(exports, 2);
-	ck_assert_int_eq(mk_clusters_sync_audit(made, &err), 0);
+	ck_assert_int_eq(mk_clusters_sync_reconcile(made, &err), 0);
 	ck_assert_int_eq(mk_table_delete(&tables.exports, &exports[0].key, &err), 1);
 	ck_ok(mk_table_put(&tables.exports, &exports[2].key, &stranger, &err));
-	ck_assert_int_eq(mk_clusters_sync_audit(made, &err), 2);
+	ck_assert_int_eq(mk_clusters_sync_reconcile(made, &err), 2);
 	ck_assert_uint_eq(export_rows(exports, 2), 2);
 	ck_ok(mk_table_get(&tables.clusters, &number, &row, &err));
 	row.mtu_bytes = 1;
 	ck_ok(mk_table_put(&tables.clusters, &number, &row, &err));
 	ck_assert_int_eq(mk_table_delete(&tables.nodes, &hops[1].key, &err), 1);
 	ck_ok(mk_table_put(&tables.carriers, &(struct mk_far_addr){ { 9 } }, &stranger, &err));
-	ck_assert_int_eq(mk_clusters_sync_audit(made, &err), 3);
+	ck_assert_int_eq(mk_clusters_sync_reconcile(made, &err), 3);
 	ck_assert_uint_eq(apply(), 3);
-	ck_assert_int_eq(mk_clusters_sync_audit(made, &err), 0);
+	ck_assert_int_eq(mk_clusters_sync_reconcile(made, &err), 0);
 	ck_assert_uint_eq(count_of(&tables.carriers), 2);
 }
 END_TEST

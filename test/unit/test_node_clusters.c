@@ -360,10 +360,10 @@ START_TEST(test_damage)
 	struct mk_cluster row;
 
 	begin();
-	ck_assert_int_eq(mk_node_clusters_audit(&clusters, &err), 0);
+	ck_assert_int_eq(mk_node_clusters_reconcile_tables(&clusters, &err), 0);
 	ck_ok(mk_table_delete(&tables.clusters, &(uint32_t){ EAST }, &err));
 	ck_assert_uint_eq(reconcile(), 0);
-	ck_assert_int_eq(mk_node_clusters_audit(&clusters, &err), 1);
+	ck_assert_int_eq(mk_node_clusters_reconcile_tables(&clusters, &err), 1);
 	ck_assert_uint_eq(reconcile(), 1);
 	ck_assert(has_row(&row));
 }
@@ -1155,7 +1155,7 @@ START_TEST(test_exports_damage)
 	write_object("slice", SLICE(AT_8080, HERE));
 	begin();
 	ck_ok(mk_table_delete(&tables.exports, &ping, &err));
-	ck_assert_int_eq(mk_node_clusters_audit(&clusters, &err), 1);
+	ck_assert_int_eq(mk_node_clusters_reconcile_tables(&clusters, &err), 1);
 	ck_assert_uint_eq(reconcile(), 1);
 	expect_exports("audit", "10.244.1.5:0/0 10.244.1.5:8080/6");
 }

@@ -236,8 +236,8 @@ START_TEST(test_emptied)
 	reconcile(1);
 	ck_ok(mk_table_delete(&policy_tables.expected, &key, &err));
 	ck_assert_uint_eq(reconcile(10), 0);
-	ck_assert_int_eq(mk_node_policies_audit(&policies, &err), 1);
-	ck_assert_int_eq(mk_node_policies_audit(&policies, &err), 0);
+	ck_assert_int_eq(mk_node_policies_reconcile_tables(&policies, &err), 1);
+	ck_assert_int_eq(mk_node_policies_reconcile_tables(&policies, &err), 0);
 	ck_assert_uint_eq(reconcile(10), 0);
 }
 END_TEST
@@ -255,7 +255,7 @@ START_TEST(test_off)
 	ck_ok(mk_table_put(&policy_tables.pods, &slot, &left, &err));
 	reconcile(10);
 	ck_assert_uint_eq(policy_slot("10.1.0.5").set[0], MK_SET_PENDING);
-	ck_assert_int_eq(mk_node_policies_audit(&policies, &err), 2);
+	ck_assert_int_eq(mk_node_policies_reconcile_tables(&policies, &err), 2);
 	ck_assert_uint_eq(policy_slot("10.1.0.5").set[0], MK_SET_OPEN);
 }
 END_TEST

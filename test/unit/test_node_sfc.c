@@ -305,10 +305,10 @@ START_TEST(test_emptied)
 	ck_ok(mk_table_put(&sfc_tables.chains, &(uint32_t){ 1 }, &none, &err));
 	ck_assert_uint_eq(reconcile(), 0);
 	capture_log();
-	ck_assert_int_eq(mk_node_sfc_audit(&sfc, &err), 1);
+	ck_assert_int_eq(mk_node_sfc_reconcile_tables(&sfc, &err), 1);
 	captured_log();
 	ck_assert_uint_eq(reconcile(), 1);
-	ck_assert_int_eq(mk_node_sfc_audit(&sfc, &err), 0);
+	ck_assert_int_eq(mk_node_sfc_reconcile_tables(&sfc, &err), 0);
 }
 END_TEST
 
@@ -580,7 +580,7 @@ START_TEST(test_none)
 	ck_assert_uint_eq(reconcile(), 0);
 	ck_assert(sfc.settled);
 	ck_assert_ptr_null(sfc.sfc);
-	ck_ok(mk_node_sfc_audit(&sfc, &err));
+	ck_ok(mk_node_sfc_reconcile_tables(&sfc, &err));
 	ck_ok(mk_node_sfc_collect(&sfc, &err));
 	core.nl = nl;
 }

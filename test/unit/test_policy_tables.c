@@ -537,7 +537,7 @@ static void empty(const struct mk_table *table)
 
 static int audit(void)
 {
-	return mk_policy_sync_audit(policy_sync, 1000, &policy_err);
+	return mk_policy_sync_reconcile(policy_sync, 1000, &policy_err);
 }
 
 START_TEST(test_audit)
@@ -594,7 +594,7 @@ START_TEST(test_audit_in_parts)
 	ck_assert_int_eq(mk_table_put(&policy_tables.peers, &any, &other, &policy_err), 0);
 	ck_assert_int_eq(mk_table_put(&policy_tables.peers, &front, &other, &policy_err), 0);
 	for (int i = 0; i < 20; i++) {
-		int ret = mk_policy_sync_audit(policy_sync, 1, &policy_err);
+		int ret = mk_policy_sync_reconcile(policy_sync, 1, &policy_err);
 
 		ck_assert_int_le(ret, 1);
 		restored += ret;
@@ -616,8 +616,8 @@ START_TEST(test_audit_emptied)
 	apply_rows();
 	empty(&policy_tables.identities);
 	empty(&policy_tables.peers);
-	ck_assert_int_eq(mk_policy_sync_audit(policy_sync, 1, &policy_err), 1003 + 3);
-	ck_assert_int_eq(mk_policy_sync_audit(policy_sync, 1, &policy_err), 0);
+	ck_assert_int_eq(mk_policy_sync_reconcile(policy_sync, 1, &policy_err), 1003 + 3);
+	ck_assert_int_eq(mk_policy_sync_reconcile(policy_sync, 1, &policy_err), 0);
 }
 END_TEST
 

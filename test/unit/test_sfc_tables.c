@@ -262,7 +262,7 @@ START_TEST(test_back)
 	add_remote("r");
 	apply();
 	set_back(pods[2].number, 4711);
-	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 0);
+	ck_assert_int_eq(mk_sfc_sync_reconcile(made, 64, &err), 0);
 	ck_assert_uint_eq(apply(), 0);
 	pods[2].ready = false;
 	apply();
@@ -453,13 +453,13 @@ static void (*const damages[])(void) = {
 START_TEST(test_repair)
 {
 	begin();
-	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 0);
+	ck_assert_int_eq(mk_sfc_sync_reconcile(made, 64, &err), 0);
 	damages[_i]();
 	capture_log();
-	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	ck_assert_int_eq(mk_sfc_sync_reconcile(made, 64, &err), 1);
 	captured_log();
 	ck_assert_uint_eq(apply(), 1);
-	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 0);
+	ck_assert_int_eq(mk_sfc_sync_reconcile(made, 64, &err), 0);
 	stop();
 	start();
 	ck_assert_uint_eq(apply(), 0);
@@ -474,7 +474,7 @@ START_TEST(test_repair_in_turns)
 	begin();
 	lose_function();
 	capture_log();
-	while (mk_sfc_sync_audit(made, 1, &err) == 0 && looks < 20)
+	while (mk_sfc_sync_reconcile(made, 1, &err) == 0 && looks < 20)
 		looks++;
 	captured_log();
 	ck_assert_int_lt(looks, 20);
@@ -799,11 +799,11 @@ START_TEST(test_end_flows_repair)
 	chain = chains[0].number;
 	ck_assert_int_eq(bpf_map_delete_elem(sfc_tables.end_flows.fd, &chain), 0);
 	capture_log();
-	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	ck_assert_int_eq(mk_sfc_sync_reconcile(made, 64, &err), 1);
 	captured_log();
 	ck_assert_uint_eq(apply(), 1);
 	ck_assert_uint_ne(flows_id(), 0);
-	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 0);
+	ck_assert_int_eq(mk_sfc_sync_reconcile(made, 64, &err), 0);
 	ck_assert_uint_eq(count_flows(), 0);
 }
 END_TEST
@@ -884,8 +884,8 @@ START_TEST(test_end_flows_pin_repair)
 	flows_pin(path, sizeof(path));
 	pin_damages[_i](path);
 	capture_log();
-	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
-	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 0);
+	ck_assert_int_eq(mk_sfc_sync_reconcile(made, 64, &err), 1);
+	ck_assert_int_eq(mk_sfc_sync_reconcile(made, 64, &err), 0);
 	log = captured_log();
 	ck_assert_msg(strstr(log, path) != NULL, "%s", log);
 	stop();
@@ -907,14 +907,14 @@ START_TEST(test_end_flows_pin_stuck)
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	lose_chain();
 	capture_log();
-	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	ck_assert_int_eq(mk_sfc_sync_reconcile(made, 64, &err), 1);
 	captured_log();
-	ck_assert_int_lt(mk_sfc_sync_audit(made, 64, &err), 0);
+	ck_assert_int_lt(mk_sfc_sync_reconcile(made, 64, &err), 0);
 	ck_assert_msg(strstr(mk_error_text(&err), path) && strstr(mk_error_text(&err), "by hand"),
 		      "%s", mk_error_text(&err));
 	ck_assert_int_eq(rmdir(path), 0);
 	capture_log();
-	ck_assert_int_eq(mk_sfc_sync_audit(made, 64, &err), 1);
+	ck_assert_int_eq(mk_sfc_sync_reconcile(made, 64, &err), 1);
 	captured_log();
 	ck_assert_uint_eq(count_flows(), 0);
 }

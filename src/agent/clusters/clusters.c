@@ -476,7 +476,7 @@ int mk_node_clusters_write(struct mk_node_clusters *clusters, struct mk_error *e
 	return ret < 0 ? mk_error_wrap(err, "other clusters") : 0;
 }
 
-int mk_node_clusters_audit(struct mk_node_clusters *clusters, struct mk_error *err)
+int mk_node_clusters_reconcile_tables(struct mk_node_clusters *clusters, struct mk_error *err)
 {
 	struct mk_core *core = clusters->node->core;
 	int sum = 0;
@@ -485,7 +485,7 @@ int mk_node_clusters_audit(struct mk_node_clusters *clusters, struct mk_error *e
 		int ret = 0;
 
 		if (mk_family_is_loaded(&core->families[i]))
-			ret = mk_clusters_sync_audit(
+			ret = mk_clusters_sync_reconcile(
 				mk_datapath_clusters(core->families[i].datapath), err);
 		if (ret < 0)
 			return ret;

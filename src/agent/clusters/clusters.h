@@ -104,7 +104,8 @@ mk_must_check int mk_node_clusters_reconcile(struct mk_node_clusters *clusters,
 /* Bring the tables to the rows. The overlay has the FDB entries by now. */
 mk_must_check int mk_node_clusters_write(struct mk_node_clusters *clusters, struct mk_error *err);
 /* Let the next turn restore what other processes have changed. Returns how many entries. */
-mk_must_check int mk_node_clusters_audit(struct mk_node_clusters *clusters, struct mk_error *err);
+mk_must_check int mk_node_clusters_reconcile_tables(struct mk_node_clusters *clusters,
+						    struct mk_error *err);
 
 /* Once per second: read the answers to probes, and send the next ones. Services leave a peer that
  * is down, and what the command line reads is written if it has changed. */

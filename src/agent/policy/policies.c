@@ -17,8 +17,8 @@
 #include "base/time.h"
 #include "datapath/policy/names.h"
 
-#define AUDIT_BUDGET 2000 /* entries per look */
-/* While an ADD is not over, look for its pod so often. Then each audit does. */
+#define LOOK_BUDGET 2000 /* entries per look */
+/* While an ADD is not over, look for its pod so often. Then each check of the tables does. */
 #define LOOKS	25
 #define LOOK_MS 20
 
@@ -531,9 +531,9 @@ static int collect(struct mk_policy_sync *sync, struct mk_error *err)
 	return ret < 0 ? ret : 0;
 }
 
-static int audit(struct mk_policy_sync *sync, struct mk_error *err)
+static int reconcile_tables(struct mk_policy_sync *sync, struct mk_error *err)
 {
-	return mk_policy_sync_audit(sync, AUDIT_BUDGET, err);
+	return mk_policy_sync_reconcile(sync, LOOK_BUDGET, err);
 }
 
 int mk_node_policies_collect(struct mk_node_policies *policies, struct mk_error *err)
@@ -543,11 +543,11 @@ int mk_node_policies_collect(struct mk_node_policies *policies, struct mk_error 
 	return each(policies, collect, err);
 }
 
-int mk_node_policies_audit(struct mk_node_policies *policies, struct mk_error *err)
+int mk_node_policies_reconcile_tables(struct mk_node_policies *policies, struct mk_error *err)
 {
 	if (policies->incomplete)
 		mk_core_mark(policies->node->core, MK_UNSURE_SANDBOXES, 0);
-	return each(policies, audit, err);
+	return each(policies, reconcile_tables, err);
 }
 
 int mk_node_policies_log_denied(struct mk_node_policies *policies, struct mk_error *err)

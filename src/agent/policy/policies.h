@@ -63,7 +63,8 @@ mk_must_check int mk_node_policies_reconcile(struct mk_node_policies *policies,
 /* Remove what has been out of use for a second; restore what other processes have changed. Each
  * returns a number of repairs. */
 mk_must_check int mk_node_policies_collect(struct mk_node_policies *policies, struct mk_error *err);
-mk_must_check int mk_node_policies_audit(struct mk_node_policies *policies, struct mk_error *err);
+mk_must_check int mk_node_policies_reconcile_tables(struct mk_node_policies *policies,
+						    struct mk_error *err);
 /* Log the flows that policies have denied since the last call, if logDenied is on. */
 mk_must_check int mk_node_policies_log_denied(struct mk_node_policies *policies,
 					      struct mk_error *err);

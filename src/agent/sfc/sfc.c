@@ -7,7 +7,7 @@
 #include "agent/sfc/sfc.h"
 #include "base/time.h"
 
-#define AUDIT_BUDGET 512 /* entries per look */
+#define LOOK_BUDGET 512 /* entries per look */
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
@@ -323,7 +323,7 @@ int mk_node_sfc_collect(struct mk_node_sfc *sfc, struct mk_error *err)
 }
 
 /* A device that is gone may be the cause: the next reconcile looks at ports, too. */
-int mk_node_sfc_audit(struct mk_node_sfc *sfc, struct mk_error *err)
+int mk_node_sfc_reconcile_tables(struct mk_node_sfc *sfc, struct mk_error *err)
 {
 	struct mk_core *core = sfc->node->core;
 	int sum = 0;
@@ -332,7 +332,7 @@ int mk_node_sfc_audit(struct mk_node_sfc *sfc, struct mk_error *err)
 		int ret = 0;
 
 		if (mk_family_is_loaded(&core->families[i]))
-			ret = mk_sfc_sync_audit(sync_of(&core->families[i]), AUDIT_BUDGET, err);
+			ret = mk_sfc_sync_reconcile(sync_of(&core->families[i]), LOOK_BUDGET, err);
 		if (ret < 0)
 			return ret;
 		sum += ret;

@@ -51,7 +51,7 @@ mk_must_check int mk_node_sfc_describe(struct mk_node_sfc *sfc, struct mk_error 
  * a chain, so nothing is freed then. */
 mk_must_check int mk_node_sfc_collect(struct mk_node_sfc *sfc, struct mk_error *err);
 /* Let the next reconcile restore what other processes have changed. Returns how many entries. */
-mk_must_check int mk_node_sfc_audit(struct mk_node_sfc *sfc, struct mk_error *err);
+mk_must_check int mk_node_sfc_reconcile_tables(struct mk_node_sfc *sfc, struct mk_error *err);
 
 /* Fill the metrics of chains, if there are any. The caller frees the families' lists; what these
  * name belongs to the model. */

@@ -393,7 +393,7 @@ static int changes_of(const struct set *set, const struct set *now)
 	return changes;
 }
 
-int mk_clusters_sync_audit(struct mk_clusters_sync *sync, struct mk_error *err)
+int mk_clusters_sync_reconcile(struct mk_clusters_sync *sync, struct mk_error *err)
 {
 	struct set now[SETS] = { 0 };
 	int ret = read_sets(sync, now, err), changes = 0;

@@ -54,7 +54,7 @@ mk_must_check int mk_clusters_sync_exports(struct mk_clusters_sync *sync,
 					   struct mk_clusters_counts *counts, struct mk_error *err);
 /* Read all tables again. Returns how many entries other processes have removed or changed: the next
  * apply restores them. */
-mk_must_check int mk_clusters_sync_audit(struct mk_clusters_sync *sync, struct mk_error *err);
+mk_must_check int mk_clusters_sync_reconcile(struct mk_clusters_sync *sync, struct mk_error *err);
 
 /* Do packets go to the node with the row @key, as last read or written, and not only probes? */
 bool mk_clusters_sync_sends_to(const struct mk_clusters_sync *sync,

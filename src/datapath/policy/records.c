@@ -327,8 +327,8 @@ void record_gone(struct mk_policy_sync *sync, struct record *record, uint64_t no
 
 void record_free(struct mk_policy_sync *sync, struct record *record)
 {
-	if (sync->audited == record)
-		sync->audited = record_after(sync, record->map, record);
+	if (sync->due == record)
+		sync->due = record_after(sync, record->map, record);
 	unlist(sync, record);
 	mk_index_remove(&sync->records[record->map], &record->link);
 	mk_cell_free(&sync->cells[record->map], record);
@@ -418,7 +418,7 @@ void mk_policy_sync_free(struct mk_policy_sync *sync)
 
 	if (!sync)
 		return;
-	sync->audited = NULL;
+	sync->due = NULL;
 	for (enum policy_map map = 0; map < POLICY_MAPS; map++) {
 		for (record = record_after(sync, map, NULL); record; record = next) {
 			next = record_after(sync, map, record);

@@ -70,8 +70,8 @@ mk_must_check int mk_policy_sync_collect(struct mk_policy_sync *sync, uint64_t n
 					 struct mk_policy_counts *counts, struct mk_error *err);
 /* Restore entries that other processes have removed or changed: all pods, and about @budget other
  * entries; the next call continues from there. Logs and returns their number. */
-mk_must_check int mk_policy_sync_audit(struct mk_policy_sync *sync, size_t budget,
-				       struct mk_error *err);
+mk_must_check int mk_policy_sync_reconcile(struct mk_policy_sync *sync, size_t budget,
+					   struct mk_error *err);
 /* Visit the sandboxes of Pods: is one of its sets still pending? */
 void mk_policy_sync_each_pod(const struct mk_policy_sync *sync,
 			     void (*visit)(void *ctx, const struct mk_addr *addr, uint32_t ifindex,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/policy/tables_internal.h - the records behind tables.h, shared by its files:
  * entries.c (rows become keys and values), records.c (what the tables hold and should hold),
- * apply.c (the order of writes), slots.c (pods, `on`, generations), collect.c (removal), audit.c
+ * apply.c (the order of writes), slots.c (pods, `on`, generations), collect.c (removal), reconcile.c
  * (repair). */
 #ifndef MK_DATAPATH_POLICY_TABLES_INTERNAL_H
 #define MK_DATAPATH_POLICY_TABLES_INTERNAL_H
@@ -100,8 +100,8 @@ struct mk_policy_sync {
 	bool applied; /* at least once: before that, no pod is touched */
 	/* Raise the generation of all pods: a call may have ended before it did so. */
 	bool raise_all;
-	struct record *audited; /* the next one to be checked */
-	enum policy_map audited_map;
+	struct record *due; /* the next one to be checked */
+	enum policy_map due_map;
 	/* For tests: called after each write. */
 	void (*after_write)(void *ctx);
 	void *after_write_ctx;

@@ -79,8 +79,8 @@ static void sync_frontend_forget(struct mk_service_sync *sync, struct frontend *
 {
 	if (frontend->owner)
 		DL_DELETE(frontend->owner->frontends, frontend);
-	if (sync->audited_frontend == frontend)
-		sync->audited_frontend = frontend->hh.next;
+	if (sync->due_frontend == frontend)
+		sync->due_frontend = frontend->hh.next;
 	if (mk_addr_is_loopback(&frontend->key.addr))
 		sync->localhost_count--;
 	HASH_DEL(sync->frontends, frontend);
@@ -103,8 +103,8 @@ void sync_set_forget(struct mk_service_sync *sync, struct set *set)
 	sync_set_own(set, NULL);
 	if (set->host_backend)
 		sync->host_backend_sets--;
-	if (sync->audited_set == set)
-		sync->audited_set = set->hh.next;
+	if (sync->due_set == set)
+		sync->due_set = set->hh.next;
 	HASH_DEL(sync->sets, set);
 	free(set->backends);
 	free(set);

@@ -67,9 +67,9 @@ mk_must_check int mk_service_sync_collect(struct mk_service_sync *sync, uint64_t
 /* Restore entries that other processes have removed or changed. Checks entries with about @budget
  * look-ups; the next call continues from there. Calls @lost for a Service ("namespace/name") that
  * must be applied again. Logs the restored entries and returns their number. */
-mk_must_check int mk_service_sync_audit(struct mk_service_sync *sync, size_t budget,
-					void (*lost)(void *ctx, const char *service), void *ctx,
-					struct mk_error *err);
+mk_must_check int mk_service_sync_reconcile(struct mk_service_sync *sync, size_t budget,
+					    void (*lost)(void *ctx, const char *service), void *ctx,
+					    struct mk_error *err);
 
 /* Set the node's own addresses; copies them. */
 mk_must_check int mk_service_sync_set_local(struct mk_service_sync *sync, const struct mk_ip *ips,

@@ -3,7 +3,7 @@
  * services.c (life cycle, claims, queries), ids.c (ids), ranges.c (source ranges), affinity.c
  * (backends that may keep clients), flows.c (sessions), identity.c (what persists over changes),
  * apply.c (one Service), backends.c (recovery of backends), prune.c (removal of unused entries),
- * audit.c (repair). */
+ * reconcile.c (repair). */
 #ifndef MK_DATAPATH_SERVICES_SERVICES_INTERNAL_H
 #define MK_DATAPATH_SERVICES_SERVICES_INTERNAL_H
 
@@ -135,8 +135,8 @@ struct mk_service_sync {
 	uint32_t udp_ports_serial; /* changes with them */
 	int (*losing)(void *ctx, struct mk_error *err); /* NULL: not called */
 	void *losing_ctx;
-	struct frontend *audited_frontend; /* the next ones to be checked */
-	struct set *audited_set;
+	struct frontend *due_frontend; /* the next ones to be checked */
+	struct set *due_set;
 };
 
 /* One Service being applied. */

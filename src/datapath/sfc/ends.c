@@ -206,7 +206,7 @@ static int repair_pin(const struct mk_sfc_sync *sync, uint32_t chain, struct mk_
 	return 1;
 }
 
-int ends_audit(struct mk_sfc_sync *sync, struct mk_error *err)
+int ends_reconcile(struct mk_sfc_sync *sync, struct mk_error *err)
 {
 	int differ = 0, failed = 0;
 

@@ -203,7 +203,7 @@ int sets_remove(const struct applying *apply)
 /* ---- repair ---------------------------------------------------------------------------------- */
 
 /* An entry that should not be there counts, too. */
-int set_audit(struct sfc_set *set, struct mk_error *err)
+int set_reconcile(struct sfc_set *set, struct mk_error *err)
 {
 	cleanup_free struct sfc_pair *was = calloc(set->room, sizeof(*was));
 	size_t count = set->count;

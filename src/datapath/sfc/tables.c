@@ -350,7 +350,7 @@ void say_changed(const struct mk_table *table, uint64_t key)
 }
 
 /* Read one row again. Returns 1 if it is not as it was written. */
-static int audit_row(struct sfc_image *image, uint32_t number, struct mk_error *err)
+static int reconcile_row(struct sfc_image *image, uint32_t number, struct mk_error *err)
 {
 	cleanup_free void *row = calloc(1, image->table->value_size);
 	struct mk_error why = { 0 };
@@ -370,7 +370,7 @@ static int audit_row(struct sfc_image *image, uint32_t number, struct mk_error *
 	return 1;
 }
 
-static int audit_counter(struct mk_sfc_sync *sync, uint32_t number)
+static int reconcile_counter(struct mk_sfc_sync *sync, uint32_t number)
 {
 	if (!sync->counted[number] ||
 	    mk_table_get(&sync->tables->counters, &number, sync->counter, NULL) == 0)
@@ -380,50 +380,50 @@ static int audit_counter(struct mk_sfc_sync *sync, uint32_t number)
 	return 1;
 }
 
-static int audit_next(struct mk_sfc_sync *sync, struct mk_error *err)
+static int reconcile_next(struct mk_sfc_sync *sync, struct mk_error *err)
 {
-	struct sfc_image *image = &sync->images[sync->audited_map];
-	uint32_t number = (uint32_t)sync->audited;
+	struct sfc_image *image = &sync->images[sync->due_map];
+	uint32_t number = (uint32_t)sync->due;
 	int ret;
 
-	if (sync->audited >= image->top) {
-		sync->audited = 0;
-		sync->audited_map = (sync->audited_map + 1) % SFC_MAPS;
+	if (sync->due >= image->top) {
+		sync->due = 0;
+		sync->due_map = (sync->due_map + 1) % SFC_MAPS;
 		return 0;
 	}
-	sync->audited++;
-	ret = audit_row(image, number, err);
-	if (ret >= 0 && sync->audited_map == SFC_REPLICAS)
-		ret += audit_counter(sync, number);
+	sync->due++;
+	ret = reconcile_row(image, number, err);
+	if (ret >= 0 && sync->due_map == SFC_REPLICAS)
+		ret += reconcile_counter(sync, number);
 	return ret;
 }
 
-static int audit_all(struct mk_sfc_sync *sync, size_t budget, int *differ, struct mk_error *err)
+static int reconcile_all(struct mk_sfc_sync *sync, size_t budget, int *differ, struct mk_error *err)
 {
 	int ret = 0;
 
 	for (size_t i = 0; ret >= 0 && i < SFC_SETS; i++) {
-		ret = set_audit(&sync->sets[i], err);
+		ret = set_reconcile(&sync->sets[i], err);
 		*differ += ret > 0 ? ret : 0;
 	}
 	for (size_t i = 0; ret >= 0 && i < budget; i++) {
-		ret = audit_next(sync, err);
+		ret = reconcile_next(sync, err);
 		*differ += ret > 0 ? ret : 0;
 	}
 	if (ret >= 0)
-		ret = ends_audit(sync, err);
+		ret = ends_reconcile(sync, err);
 	*differ += ret > 0 ? ret : 0;
 	return ret;
 }
 
 /* What differs is restored first; an error comes again with the next call. */
-int mk_sfc_sync_audit(struct mk_sfc_sync *sync, size_t budget, struct mk_error *err)
+int mk_sfc_sync_reconcile(struct mk_sfc_sync *sync, size_t budget, struct mk_error *err)
 {
 	int differ = 0, ret;
 
 	if (mk_sfc_sync_is_empty(sync) && !sync->sets[SFC_PORTS].count &&
 	    !sync->sets[SFC_TAGS].count)
 		return 0;
-	ret = audit_all(sync, budget, &differ, err);
+	ret = reconcile_all(sync, budget, &differ, err);
 	return differ ?: ret;
 }

@@ -47,7 +47,8 @@ mk_must_check int mk_sfc_sync_apply(struct mk_sfc_sync *sync, const struct mk_sf
 /* Read all ports and tags and about @budget other entries; the next call continues from there.
  * Returns how many other processes have removed or changed: the next apply restores them. Pins of
  * maps of flows are back at once. */
-mk_must_check int mk_sfc_sync_audit(struct mk_sfc_sync *sync, size_t budget, struct mk_error *err);
+mk_must_check int mk_sfc_sync_reconcile(struct mk_sfc_sync *sync, size_t budget,
+					struct mk_error *err);
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 

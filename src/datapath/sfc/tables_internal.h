@@ -68,8 +68,8 @@ struct mk_sfc_sync {
 	bool counted[MK_SFC_REPLICAS]; /* map sfc_counters has an entry */
 	struct sfc_set sets[SFC_SETS];
 	char *counter; /* a value of map sfc_counters */
-	enum sfc_map audited_map; /* the next entry to be read */
-	size_t audited;
+	enum sfc_map due_map; /* the next entry to be read */
+	size_t due;
 	struct path_use *paths; /* by id; NULL: no path was ever seen */
 	bool saw_path; /* since the last pass ended */
 	size_t path_count;
@@ -95,7 +95,7 @@ mk_must_check int sets_put(const struct applying *apply);
 /* and remove the rest. */
 mk_must_check int sets_remove(const struct applying *apply);
 /* Read all again. Returns how many entries are not as they were. */
-mk_must_check int set_audit(struct sfc_set *set, struct mk_error *err);
+mk_must_check int set_reconcile(struct sfc_set *set, struct mk_error *err);
 
 /* ends.c: take over the maps of flows that the tables have. */
 mk_must_check int ends_open(struct mk_sfc_sync *sync, struct mk_error *err);
@@ -105,7 +105,7 @@ mk_must_check int ends_put(const struct applying *apply);
 /* and remove the others, after the rows. */
 mk_must_check int ends_remove(const struct applying *apply);
 /* Pin maps again whose pins are gone. Returns how many maps and pins were not as they were. */
-mk_must_check int ends_audit(struct mk_sfc_sync *sync, struct mk_error *err);
+mk_must_check int ends_reconcile(struct mk_sfc_sync *sync, struct mk_error *err);
 /* Read the next flows: remove those that are idle, and note in `seeing` which replicas the others
  * name. Returns 1 if all are read, otherwise 0. */
 mk_must_check int ends_sweep(struct mk_sfc_sync *sync, uint64_t now_ns, struct mk_error *err);

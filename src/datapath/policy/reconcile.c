@@ -28,16 +28,16 @@ static int restore(const struct mk_policy_sync *sync, struct record *record, str
 }
 
 /* Check at most @budget entries of one map. Returns the number that was restored. */
-static int audit_map(struct mk_policy_sync *sync, size_t *budget, struct mk_error *err)
+static int reconcile_map(struct mk_policy_sync *sync, size_t *budget, struct mk_error *err)
 {
-	const struct mk_table *table = sync->maps[sync->audited_map];
+	const struct mk_table *table = sync->maps[sync->due_map];
 	int restored = 0, ret = 0;
 
-	while (ret >= 0 && sync->audited && *budget > 0) {
-		struct record *record = sync->audited;
+	while (ret >= 0 && sync->due && *budget > 0) {
+		struct record *record = sync->due;
 
 		--*budget;
-		sync->audited = record_after(sync, sync->audited_map, record);
+		sync->due = record_after(sync, sync->due_map, record);
 		if (!is_checked(record))
 			continue;
 		ret = restore(sync, record, err);
@@ -61,7 +61,7 @@ static bool lacks_first(const struct mk_policy_sync *sync, enum policy_map map)
 }
 
 /* Programs must not be without a whole map until its turn comes. */
-static int audit_emptied(struct mk_policy_sync *sync, struct mk_error *err)
+static int reconcile_emptied(struct mk_policy_sync *sync, struct mk_error *err)
 {
 	int restored = 0;
 
@@ -71,9 +71,9 @@ static int audit_emptied(struct mk_policy_sync *sync, struct mk_error *err)
 
 		if (!lacks_first(sync, map))
 			continue;
-		sync->audited_map = map;
-		sync->audited = record_after(sync, map, NULL);
-		ret = audit_map(sync, &all, err);
+		sync->due_map = map;
+		sync->due = record_after(sync, map, NULL);
+		ret = reconcile_map(sync, &all, err);
 		if (ret < 0)
 			return ret;
 		restored += ret;
@@ -81,22 +81,22 @@ static int audit_emptied(struct mk_policy_sync *sync, struct mk_error *err)
 	return restored;
 }
 
-static int audit_entries(struct mk_policy_sync *sync, size_t budget, struct mk_error *err)
+static int reconcile_entries(struct mk_policy_sync *sync, size_t budget, struct mk_error *err)
 {
-	int restored = audit_emptied(sync, err);
+	int restored = reconcile_emptied(sync, err);
 
 	if (restored < 0)
 		return restored;
 	for (int i = 0; i <= POLICY_MAPS && budget > 0; i++) {
-		int ret = audit_map(sync, &budget, err);
+		int ret = reconcile_map(sync, &budget, err);
 
 		if (ret < 0)
 			return ret;
 		restored += ret;
-		if (sync->audited)
+		if (sync->due)
 			break;
-		sync->audited_map = (enum policy_map)((sync->audited_map + 1) % POLICY_MAPS);
-		sync->audited = record_after(sync, sync->audited_map, NULL);
+		sync->due_map = (enum policy_map)((sync->due_map + 1) % POLICY_MAPS);
+		sync->due = record_after(sync, sync->due_map, NULL);
 	}
 	return restored;
 }
@@ -113,11 +113,11 @@ static int state_is_back(const struct mk_policy_sync *sync, const struct mk_poli
 	return 1;
 }
 
-int mk_policy_sync_audit(struct mk_policy_sync *sync, size_t budget, struct mk_error *err)
+int mk_policy_sync_reconcile(struct mk_policy_sync *sync, size_t budget, struct mk_error *err)
 {
 	const struct mk_policy_state was = *sync->state;
 	struct mk_policy_counts counts = { 0 };
-	int ret = audit_entries(sync, budget, err);
+	int ret = reconcile_entries(sync, budget, err);
 
 	if (!sync->applied)
 		return ret;
