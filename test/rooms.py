@@ -8,6 +8,7 @@ them in order. With --check it prints only what breaks a rule, and ends with 1 t
   begin with mk_. Functions in other headers have no such prefix.
 - Another file uses each function of a header.
 - A room has at most 25 files.
+- A file without a header of its own begins with a comment.
 - The files of the agent's rooms form no circle: x.c with x.h neither includes nor calls a file that includes or calls it."""
 import os
 import re
@@ -17,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES_MAX = 25
-LAYERED = ("agent", "agent/core", "agent/node", "agent/policy", "agent/report", "agent/sfc")
+ACYCLIC = "agent"  # and the rooms below it
 
 
 def without_comments(text):
@@ -111,6 +112,11 @@ class Rooms:
             elif not public and function.startswith("mk_"):
                 yield f"src/{header} is private: {function}() must not have the prefix mk_"
 
+    def untitled(self):
+        for name, text in self.text.items():
+            if name.endswith(".c") and name[:-2] + ".h" not in self.text and not re.match(r".*\n/\*", text):
+                yield f"src/{name}: its second line must be a comment that says what the file is for: it has no header"
+
     def too_large(self):
         for room, names in self.files.items():
             if len(names) > FILES_MAX:
@@ -128,7 +134,7 @@ class Rooms:
         return {name: others - {name} for name, others in files.items()}
 
     def circles(self):
-        for room in LAYERED:
+        for room in (room for room in self.files if room.split("/")[0] == ACYCLIC):
             try:
                 TopologicalSorter(self.uses(room)).prepare()
             except CycleError as error:
@@ -139,6 +145,7 @@ class Rooms:
         yield from self.wrong_order()
         yield from self.wrong_names()
         yield from self.unshared()
+        yield from self.untitled()
         yield from self.too_large()
 
 

@@ -5,7 +5,7 @@
 #ifndef MK_AGENT_CLUSTERS_EXPORTS_H
 #define MK_AGENT_CLUSTERS_EXPORTS_H
 
-#include "agent/clusters/clusters.h"
+#include "agent/clusters/node_clusters.h"
 
 /* Compute the rows of all families that run. An endpoint counts ready or not: this is a permission
  * for its open connections as well, and the other cluster chooses among endpoints. After an error

@@ -5,7 +5,7 @@
 #ifndef MK_AGENT_CLUSTERS_GONE_H
 #define MK_AGENT_CLUSTERS_GONE_H
 
-#include "agent/clusters/clusters.h"
+#include "agent/clusters/node_clusters.h"
 #include "base/time.h"
 
 /* Longer than it takes until another agent leads. */

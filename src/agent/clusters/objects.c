@@ -420,9 +420,9 @@ static int list_borders(const struct mk_clusters_objects *objects, const struct 
 	return 0;
 }
 
-int clusters_objects_compile(const struct mk_clusters_objects *objects,
-			     const struct mk_own_family *own, const struct probes_known *known,
-			     struct mk_clusters_rows *rows, struct mk_error *err)
+/* This cluster and node, without their ranges and addresses. */
+static struct mk_clusters_own describe_own(const struct mk_own_family *own,
+					   const struct probes_known *known)
 {
 	const struct mk_core *core = own->family->core;
 	sa_family_t family = own->family->family;
@@ -441,12 +441,21 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 		.path_mtu = probes_find_mtu,
 		.ctx = known,
 	};
+
+	memcpy(this_one.wireguard.key, own->node->devices.wg_public_key, MK_WG_KEY_BYTES);
+	return this_one;
+}
+
+int clusters_objects_compile(const struct mk_clusters_objects *objects,
+			     const struct mk_own_family *own, const struct probes_known *known,
+			     struct mk_clusters_rows *rows, struct mk_error *err)
+{
+	const struct mk_core *core = own->family->core;
+	struct mk_clusters_own this_one = describe_own(own, known);
 	struct ranges ranges = { 0 }, inner = { 0 };
 	struct addresses addresses = { 0 };
 	cleanup_free struct mk_clusters_border *borders = NULL;
 	int ret;
-
-	memcpy(this_one.wireguard.key, own->node->devices.wg_public_key, MK_WG_KEY_BYTES);
 
 	*rows = (struct mk_clusters_rows){ 0 };
 	ret = list_ranges(own, &ranges, err);
@@ -460,7 +469,8 @@ int clusters_objects_compile(const struct mk_clusters_objects *objects,
 	this_one.node_addresses = addresses.of;
 	this_one.node_address_count = addresses.count;
 	ret = ret
-		      ?: mk_clusters_compile(&this_one, objects->peers[mk_family_index(family)],
+		      ?: mk_clusters_compile(&this_one,
+					     objects->peers[mk_family_index(own->family->family)],
 					     objects->count, rows, err);
 	free(ranges.of);
 	free(inner.of);

@@ -4,7 +4,7 @@
 #ifndef MK_AGENT_CLUSTERS_OBJECTS_H
 #define MK_AGENT_CLUSTERS_OBJECTS_H
 
-#include "agent/clusters/clusters.h"
+#include "agent/clusters/node_clusters.h"
 #include "agent/core/core.h"
 #include "agent/node/own_node.h"
 #include "clusters/clusters.h"
@@ -17,13 +17,6 @@ mk_must_check int clusters_objects_compile(const struct mk_clusters_objects *obj
 					   const struct probes_known *known,
 					   struct mk_clusters_rows *rows, struct mk_error *err);
 
-/* What became of each peer, both families together. */
-struct clusters_result {
-	const struct mk_clusters_objects *objects;
-	const struct mk_clusters_rows *rows[MK_FAMILIES]; /* NULL: this node lacks the family */
-	const struct clusters_probes *probes;
-	const struct mk_overlay *overlay; /* of this node */
-};
 bool clusters_is_usable(const struct clusters_result *result, size_t peer);
 uint32_t clusters_number(const struct clusters_result *result, size_t peer);
 /* The largest packet to the peer; 0: it has no rows. */

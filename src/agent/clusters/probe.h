@@ -5,8 +5,7 @@
 #ifndef MK_AGENT_CLUSTERS_PROBE_H
 #define MK_AGENT_CLUSTERS_PROBE_H
 
-#include "agent/clusters/clusters.h"
-#include "agent/clusters/objects.h"
+#include "agent/clusters/node_clusters.h"
 #include "datapath/clusters/tables.h"
 #include "probes/sockets.h"
 

@@ -4,7 +4,7 @@
 #ifndef MK_AGENT_CLUSTERS_WIREGUARD_H
 #define MK_AGENT_CLUSTERS_WIREGUARD_H
 
-#include "agent/clusters/clusters.h"
+#include "agent/clusters/node_clusters.h"
 #include "agent/core/core.h"
 #include "agent/node/own_node.h"
 

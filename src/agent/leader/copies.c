@@ -60,14 +60,6 @@ static void on_state(void *ctx)
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-void leader_peer_free(struct leader_peer *peer)
-{
-	mk_peer_api_stop(peer->api);
-	free(peer->name);
-	free(peer->secret);
-	free(peer);
-}
-
 static void free_peer(struct leader_term *term, struct leader_peer *peer)
 {
 	HASH_DEL(term->peers, peer);

@@ -97,32 +97,6 @@ void leader_imports_begin(struct mk_leader *leader)
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-bool leader_cluster_of(const struct mk_leader *leader, const struct mk_cluster_peer *peer,
-		       struct mk_imports_cluster *cluster)
-{
-	const struct mk_clusters_gone *gone = leader->clusters ? &leader->clusters->gone : NULL;
-	const struct mk_published_cluster *published =
-		mk_clusters_published(leader->model, gone, peer->name);
-
-	*cluster = (struct mk_imports_cluster){ .name = peer->name,
-						.via = peer->via,
-						.namespaces = peer->import_namespaces,
-						.opens_pods = peer->access == MK_PEER_ACCESS_PODS };
-
-	if (published && !mk_published_counts(published->relayed_by, peer))
-		published = NULL;
-	for (size_t i = 0; published && i < MK_FAMILIES; i++) {
-		cluster->home[i] = published->pod_cidrs[i];
-		cluster->view[i] = peer->same_view ? cluster->home[i] : peer->views[i];
-		if (published->external_cidrs)
-			cluster->external_home[i] = published->external_cidrs[i];
-		if (peer->externals)
-			cluster->external_view[i] = peer->externals->views[i];
-	}
-	return strcmp(peer->name, leader->config->cluster_name) != 0 &&
-	       mk_lead_find(leader->lead, MK_LEAD_PEERS, "", peer->name);
-}
-
 /* The ClusterPeer was deleted, and what it had published counts no longer. */
 static void drop_peer(struct mk_leader *leader, const char *name)
 {
@@ -278,7 +252,8 @@ static void write_merged(struct merging *merging)
 /* Keep the conflicts for the status of this cluster's own ServiceExport. */
 static void keep(struct mk_leader *leader, const struct merging *merging, struct mk_merged *merged)
 {
-	struct leader_export *of = leader_export(leader->term, merging->namespace_, merging->name);
+	struct leader_export *of =
+		leader_find_export(leader->term, merging->namespace_, merging->name);
 
 	if (!of) {
 		mk_merged_release(merged);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What this cluster publishes, written into its inboxes at peers that cannot read it here. */
+/* Writes what this cluster publishes into its inboxes at peers that cannot read it here. */
+#include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
@@ -56,20 +57,36 @@ void leader_inbox_fill(struct mk_leader *leader)
 	}
 }
 
+struct sweep {
+	const struct mk_leader *leader;
+	leader_publishes *publishes;
+};
+
 static bool is_wanted(void *ctx, enum mk_peer_api_kind kind, const char *name)
 {
-	return leader_publishes(ctx, own_kinds[kind], name);
+	const struct sweep *sweep = ctx;
+
+	return sweep->publishes(sweep->leader, own_kinds[kind], name);
 }
 
-void leader_inbox_sweep(struct mk_leader *leader)
+void leader_inbox_sweep(struct mk_leader *leader, leader_publishes *publishes)
 {
+	struct sweep sweep = { leader, publishes };
 	struct leader_peer *peer, *next;
 
 	HASH_ITER(hh, leader->term->peers, peer, next)
-		mk_peer_api_sweep(peer->api, is_wanted, leader);
+		mk_peer_api_sweep(peer->api, is_wanted, &sweep);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
+
+void leader_peer_free(struct leader_peer *peer)
+{
+	mk_peer_api_stop(peer->api);
+	free(peer->name);
+	free(peer->secret);
+	free(peer);
+}
 
 static void left(struct leader_term *term, struct leader_peer *peer)
 {
@@ -116,7 +133,7 @@ void leader_inbox_look(struct mk_leader *leader)
 			left(term, peer);
 		} else if (leader_now_ms() >= peer->leave_until_ms) {
 			mk_log_warn(
-				"peer %s: nothing says that the inbox of this cluster is empty there: %s; if namespace " MK_INBOX_PREFIX
+				"peer %s: the inbox of this cluster there may not be empty: %s; if namespace " MK_INBOX_PREFIX
 				"%s still exists there, delete it",
 				peer->name, lack_of_answer(peer), leader->config->cluster_name);
 			left(term, peer);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/leader/leader.h"
 #include "agent/leader/leader_internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -14,64 +15,7 @@
 #define RELEASE_MS 1000
 #define STEP_US	   2000
 
-static void work(uv_timer_t *timer);
-
-uint64_t leader_now_ms(void)
-{
-	return mk_time_monotonic_ns() / 1000000;
-}
-
-void leader_schedule(struct mk_leader *leader)
-{
-	uv_timer_start(&leader->timer, work, 0, 0);
-}
-
-void leader_failed(struct mk_leader *leader, const struct mk_error *err)
-{
-	const char *text = mk_error_text(err);
-
-	if (leader->said && strcmp(leader->said, text) == 0)
-		return;
-	free(leader->said);
-	leader->said = strdup(text);
-	mk_log_error("leader: %s", text);
-}
-
-const char *leader_now(char text[MK_TIME_STRLEN])
-{
-	return mk_time_format(mk_time_now_unix_ns() / MK_NS_PER_S * MK_NS_PER_S, text);
-}
-
-void leader_apply(struct mk_leader *leader, json_object *tree)
-{
-	struct mk_error err;
-
-	if (mk_lead_apply(leader->lead, tree, &err) < 0)
-		leader_failed(leader, &err);
-}
-
-void leader_delete(struct mk_leader *leader, const struct mk_lead_object *object)
-{
-	struct mk_error err;
-
-	if (mk_lead_delete(leader->lead, object, &err) < 0)
-		leader_failed(leader, &err);
-}
-
 /* ---- whether there is work ------------------------------------------------------------------- */
-
-/* The model may not have got an object that the leader has read, or may have refused it. */
-bool leader_has_work(const struct mk_leader *leader)
-{
-	size_t known = mk_model_count(leader->model, MK_KIND_CLUSTER_PEER) +
-		       mk_model_count(leader->model, MK_KIND_SERVICE_EXPORT);
-
-	if (!leader->config->cluster_name[0] || leader->is_stopping)
-		return false;
-	return known + mk_lead_count(leader->lead, MK_LEAD_PEERS) +
-		       mk_lead_count(leader->lead, MK_LEAD_EXPORTS) >
-	       0;
-}
 
 static bool has_read_all(const struct mk_leader *leader)
 {
@@ -191,7 +135,7 @@ static void on_listed(void *ctx, enum mk_lead_kind kind)
 	leader_schedule(leader);
 }
 
-/* What does not depend on the kind can be removed. */
+/* Objects that do not depend on the kind can be removed. */
 static void on_lacked(void *ctx, enum mk_lead_kind kind)
 {
 	struct mk_leader *leader = ctx;
@@ -207,7 +151,7 @@ static void on_service(void *ctx, const char *namespace_, const char *name)
 {
 	struct mk_leader *leader = ctx;
 
-	if (leader->term && leader_export(leader->term, namespace_, name))
+	if (leader->term && leader_find_export(leader->term, namespace_, name))
 		mk_lead_read(leader->lead, namespace_, name);
 }
 
@@ -352,6 +296,7 @@ struct mk_leader *mk_leader_start(uv_loop_t *loop, const struct mk_config *confi
 	if (!leader)
 		return NULL;
 	leader->loop = loop;
+	leader->work = work;
 	leader->config = config;
 	leader->model = model;
 	leader->lead = lead;

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/agent/leader/leader_internal.h - shared by leader.c, which decides what is to be done,
- * publish.c, which publishes this cluster, imports.c, which merges what clusters export, views.c,
- * which decides by which ranges peers are seen, copies.c, which reads peers' API servers, inbox.c,
- * which writes there, and introduce.c, by which hubs and branches know one another. */
+ * common.c, which has steps that all others use, publish.c, which publishes this cluster,
+ * imports.c, which merges what clusters export, views.c, which decides by which ranges peers are
+ * seen, copies.c, which reads peers' API servers, inbox.c, which writes there, and introduce.c, by
+ * which hubs and branches know one another. */
 #ifndef MK_AGENT_LEADER_LEADER_INTERNAL_H
 #define MK_AGENT_LEADER_LEADER_INTERNAL_H
 
 #include <uthash.h>
 
-#include "agent/leader/leader.h"
+#include "agent/clusters/clusters.h"
+#include "agent/report/metrics.h"
 #include "base/time.h"
+#include "cluster/lead.h"
 #include "cluster/peer_api.h"
 #include "clusters/externals.h"
 #include "clusterset/imports.h"
@@ -86,6 +89,7 @@ struct mk_leader {
 	struct mk_lead *lead;
 	const struct mk_node_clusters *clusters; /* of this node; NULL: unknown */
 	uv_timer_t timer;
+	uv_timer_cb work; /* of @timer */
 	struct leader_term *term; /* NULL: it does not lead */
 	bool is_stopping;
 	char *said; /* the last failure that was logged */
@@ -103,13 +107,14 @@ void leader_failed(struct mk_leader *leader, const struct mk_error *err);
 bool leader_has_work(const struct mk_leader *leader);
 uint64_t leader_now_ms(void); /* monotonic */
 const char *leader_now(char text[MK_TIME_STRLEN]);
+/* Fill @cluster, whose texts are those of @peer. False: the ClusterPeer does not count. */
+bool leader_cluster_of(const struct mk_leader *leader, const struct mk_cluster_peer *peer,
+		       struct mk_imports_cluster *cluster);
 
 /* publish.c: this cluster and its nodes. */
 /* Return an object of monokube-published without spec, for the caller to put. */
 json_object *leader_published(const char *kind, const char *name, const char *cluster);
 void leader_publish_cluster(struct mk_leader *leader);
-/* Is this object of monokube-published one that this cluster publishes? */
-bool leader_publishes(const struct mk_leader *leader, enum mk_lead_kind kind, const char *name);
 /* Remove what this cluster does not publish any more. */
 void leader_sweep(struct mk_leader *leader);
 /* A ServiceExport came, changed (@tree), or went (NULL). */
@@ -124,8 +129,8 @@ void leader_exports_peers(struct mk_leader *leader);
 /* The Service has been read. */
 void leader_export_read(struct mk_leader *leader, const char *namespace_, const char *name,
 			json_object *service, json_object *const *slices, size_t count);
-struct leader_export *leader_export(const struct leader_term *term, const char *namespace_,
-				    const char *name);
+struct leader_export *leader_find_export(const struct leader_term *term, const char *namespace_,
+					 const char *name);
 bool leader_exports_are_read(const struct mk_leader *leader);
 void leader_write_statuses(struct mk_leader *leader);
 void leader_exports_free(struct leader_term *term);
@@ -146,8 +151,6 @@ bool leader_copies_write(struct mk_leader *leader, uint64_t end_ms);
 /* Fill @reading, whose texts are in @imported and of the peer. False: the peer is not read. */
 bool leader_copies_reading(const struct mk_leader *leader, const char *peer,
 			   struct mk_copies_report *imported, struct mk_peer_reading *reading);
-/* @peer is in no list any more. */
-void leader_peer_free(struct leader_peer *peer);
 void leader_copies_measure(const struct mk_leader *leader, struct mk_metrics *metrics);
 
 /* events.c: write an Event for each condition of @status that is another one than before. */
@@ -155,18 +158,24 @@ void leader_say_conditions(struct mk_leader *leader, const struct mk_lead_object
 			   json_object *status);
 void leader_events_forget(struct leader_term *term, const char *peer); /* NULL: all */
 
-/* inbox.c: what this cluster publishes, in inboxes at peers. */
+/* inbox.c: inboxes at peers, with what this cluster publishes. */
 void leader_inbox_changed(void *peer, bool is_new); /* as a listener of its API */
 void leader_inbox_put(struct mk_leader *leader, json_object *tree);
 /* Put all Services into inboxes that begin. */
 void leader_inbox_fill(struct mk_leader *leader);
-void leader_inbox_sweep(struct mk_leader *leader);
+/* Is this object of monokube-published one that this cluster publishes? */
+typedef bool leader_publishes(const struct mk_leader *leader, enum mk_lead_kind kind,
+			      const char *name);
+/* Remove what @publishes denies. */
+void leader_inbox_sweep(struct mk_leader *leader, leader_publishes *publishes);
 /* Empty the inbox at @peer, which is taken and freed later. */
 void leader_inbox_leave(struct mk_leader *leader, struct leader_peer *peer);
 /* .. no, there is such a ClusterPeer again. */
 void leader_inbox_stay(struct leader_term *term, const char *name);
 void leader_inbox_look(struct mk_leader *leader);
 void leader_inbox_end(struct leader_term *term);
+/* @peer is in no list any more. */
+void leader_peer_free(struct leader_peer *peer);
 
 /* introduce.c: create and remove ClusterPeers that hubs introduce, and copies for branches. */
 void leader_introduce(struct mk_leader *leader);
@@ -181,9 +190,6 @@ void leader_waiting_free(struct leader_term *term);
 void leader_imports_create(struct mk_leader *leader);
 void leader_imports_begin(struct mk_leader *leader);
 void leader_imports_peers(struct mk_leader *leader);
-/* Fill @cluster, whose texts are those of @peer. False: the ClusterPeer does not count. */
-bool leader_cluster_of(const struct mk_leader *leader, const struct mk_cluster_peer *peer,
-		       struct mk_imports_cluster *cluster);
 void leader_imports_seen(struct mk_leader *leader, const struct mk_lead_object *object,
 			 json_object *tree);
 /* Merge Services until @end_ms. Returns whether there is more to do. */

@@ -180,8 +180,8 @@ void leader_publish_cluster(struct mk_leader *leader)
 
 /* ---- exported Services ----------------------------------------------------------------------- */
 
-struct leader_export *leader_export(const struct leader_term *term, const char *namespace_,
-				    const char *name)
+struct leader_export *leader_find_export(const struct leader_term *term, const char *namespace_,
+					 const char *name)
 {
 	char key[2 * MK_OBJECT_NAME_SIZE];
 	struct leader_export *found;
@@ -409,7 +409,7 @@ void leader_export_seen(struct mk_leader *leader, const char *namespace_, const 
 			json_object *tree)
 {
 	struct leader_term *term = leader->term;
-	struct leader_export *of = leader_export(term, namespace_, name);
+	struct leader_export *of = leader_find_export(term, namespace_, name);
 	const struct mk_publication none = { 0 };
 
 	if (!tree && of) {
@@ -446,7 +446,7 @@ void leader_export_read(struct mk_leader *leader, const char *namespace_, const 
 {
 	const struct mk_lead_object *object =
 		mk_lead_find(leader->lead, MK_LEAD_EXPORTS, namespace_, name);
-	struct leader_export *of = leader_export(leader->term, namespace_, name);
+	struct leader_export *of = leader_find_export(leader->term, namespace_, name);
 	const struct mk_publish_own own = own_of(leader);
 	struct mk_publication publication;
 	struct mk_error err;
@@ -486,7 +486,8 @@ bool leader_exports_are_read(const struct mk_leader *leader)
 
 /* ---- what is published no longer ------------------------------------------------------------- */
 
-bool leader_publishes(const struct mk_leader *leader, enum mk_lead_kind kind, const char *name)
+/* Is this object of monokube-published one that this cluster publishes? */
+static bool publishes(const struct mk_leader *leader, enum mk_lead_kind kind, const char *name)
 {
 	const struct mk_config *config = leader->config;
 	size_t length = strlen(config->cluster_name);
@@ -509,7 +510,7 @@ static void sweep(struct mk_leader *leader, enum mk_lead_kind kind)
 {
 	mk_lead_each(object, leader->lead, kind)
 		if (object->is_ours && !*object->relayed_by &&
-		    !leader_publishes(leader, object->kind, object->name))
+		    !publishes(leader, object->kind, object->name))
 			leader_delete(leader, object);
 }
 
@@ -537,7 +538,7 @@ void leader_sweep(struct mk_leader *leader)
 	sweep(leader, MK_LEAD_OWN_CLUSTERS);
 	sweep(leader, MK_LEAD_OWN_NODES);
 	sweep(leader, MK_LEAD_OWN_SERVICES);
-	leader_inbox_sweep(leader);
+	leader_inbox_sweep(leader, publishes);
 }
 
 /* ---- status of ServiceExports ---------------------------------------------------------------- */
