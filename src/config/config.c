@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/suggest.h"
 #include "config/parse.h"
+#include "config/together.h"
 
 struct setting {
 	const char *env; /* the ConfigMap key; NULL: flag only */
@@ -20,7 +21,7 @@ struct setting {
 	const char *fallback; /* parsed like any text; NULL: required, "": empty */
 	const char *expected; /* completes "expected ..." */
 	const char *help;
-	mk_parse_fn *parse;
+	parse_fn *parse;
 	size_t offset, size;
 };
 
@@ -42,135 +43,135 @@ static const struct {
 
 static const struct setting settings[] = {
 	{ "NODE_NAME", "node-name", "NAME", NULL, "a Node object's name: lower case letters, digits, '-' and '.'",
-	  "this machine's Node object", mk_parse_dns_name, FIELD(node_name) },
+	  "this machine's Node object", parse_dns_name, FIELD(node_name) },
 	{ NULL, "cluster-dir", "DIR", "", "a directory of YAML or JSON files",
 	  "Kubernetes objects as YAML or JSON files, followed instead of an API server",
-	  mk_parse_text, FIELD(cluster_dir) },
+	  parse_text, FIELD(cluster_dir) },
 	{ "KUBECONFIG", "kubeconfig", "FILE", "", "a path",
-	  "credentials for the API server; empty: the pod's service account", mk_parse_text, FIELD(kubeconfig) },
+	  "credentials for the API server; empty: the pod's service account", parse_text, FIELD(kubeconfig) },
 	{ "apiServer", "api-server", "URL", "", "a URL such as https://10.0.0.1:6443",
 	  "URL that replaces the one from the kubeconfig or service account",
-	  mk_parse_url_or_empty, FIELD(api_server) },
+	  parse_url_or_empty, FIELD(api_server) },
 	{ "apiRetryMaxSeconds", "api-retry-max-seconds", "SECONDS", "30", "a number from 1 to 65535",
-	  "longest pause between attempts to reach an unavailable API server", mk_parse_port,
+	  "longest pause between attempts to reach an unavailable API server", parse_port,
 	  FIELD(api_retry_max_s) },
 	{ "clusterCidr", "cluster-cidr", "CIDRS", NULL, "an IPv4 range, an IPv6 range, or one of each, such as 10.244.0.0/16,fd00:10:244::/48",
-	  "ranges of all pod addresses; the first has the primary family", mk_parse_ranges, FIELD(cluster) },
+	  "ranges of all pod addresses; the first has the primary family", parse_ranges, FIELD(cluster) },
 	{ "vtepCidr", "vtep-cidr", "CIDRS", "10.18.0.0/16", "an IPv4 range, an IPv6 range, or one of each, such as 10.18.0.0/16",
 	  "ranges of the nodes' overlay addresses; the default for IPv6 is " IPV6_VTEPS,
-	  mk_parse_ranges, FIELD(vteps) },
+	  parse_ranges, FIELD(vteps) },
 	{ "underlayFamily", "underlay-family", "FAMILY", "auto", "auto, IPv4 or IPv6",
 	  "family of the nodes' addresses between which the overlay sends; auto: IPv4 if clusterCidr has an IPv4 range",
-	  mk_parse_family, FIELD(underlay_family) },
+	  parse_family, FIELD(underlay_family) },
 	{ "vxlanIfaceName", "vxlan-iface-name", "NAME", "mkvxlan", MK_EXPECTED_IFNAME,
-	  "VXLAN device to create", mk_parse_ifname, FIELD(vxlan_iface_name) },
+	  "VXLAN device to create", parse_ifname, FIELD(vxlan_iface_name) },
 	{ "sfcIfaceName", "sfc-iface-name", "NAME", "mksfc", MK_EXPECTED_IFNAME,
-	  "VXLAN device to create for service function chains between nodes", mk_parse_ifname,
+	  "VXLAN device to create for service function chains between nodes", parse_ifname,
 	  FIELD(sfc_iface_name) },
 	{ "clusterName", "cluster-name", "NAME", "", MK_EXPECTED_CLUSTER_NAME,
 	  "name of this cluster for other clusters (ClusterPeers); empty: it has no peers",
-	  mk_parse_cluster_name_or_empty, FIELD(cluster_name) },
+	  parse_cluster_name_or_empty, FIELD(cluster_name) },
 	{ "clusterId", "cluster-id", "N", "0", "a number from 0 to 16777215",
 	  "number of this cluster for other clusters, different from theirs; 0: computed from clusterName",
-	  mk_parse_cluster_id, FIELD(cluster_id) },
+	  parse_cluster_id, FIELD(cluster_id) },
 	{ "peerIfaceName", "peer-iface-name", "NAME", "mkpeer", MK_EXPECTED_IFNAME,
-	  "VXLAN device to create for packets between clusters, with clusterName only", mk_parse_ifname,
+	  "VXLAN device to create for packets between clusters, with clusterName only", parse_ifname,
 	  FIELD(peer_iface_name) },
 	{ "wireguardPort", "wireguard-port", "PORT", "0", "0 (off) or a port from 1 to 65535",
 	  "UDP port of WireGuard, for encryption in this ConfigMap and in ClusterPeers; 0: this node cannot encrypt",
-	  mk_parse_port_or_zero, FIELD(wireguard_port) },
+	  parse_port_or_zero, FIELD(wireguard_port) },
 	{ "encryption", "encryption", "MODE", "None", "None, WireGuard or WireGuardOnly",
 	  "the overlay between the nodes of this cluster; WireGuard: encrypted to nodes that have a key; WireGuardOnly: packets of the overlay neither leave nor enter unencrypted",
-	  mk_parse_encryption, FIELD(encryption) },
+	  parse_encryption, FIELD(encryption) },
 	{ "routing", "routing", "MODE", "Auto", "Auto, Direct or Overlay",
 	  "packets to other nodes of this cluster; Overlay: in VXLAN; Direct: to nodes on the same link without VXLAN, and others are reported; Auto: to those that answer probes on the link, with the MTU of Overlay",
-	  mk_parse_routing, FIELD(routing) },
+	  parse_routing, FIELD(routing) },
 	{ "peerPools", "peer-pools", "CIDRS", "240.0.0.0/6", "an IPv4 range, an IPv6 range, one of each, or off",
 	  "ranges for the views of peers' pods; packets to an address in them that is no peer's are dropped; off: none",
-	  mk_parse_ranges_or_off, FIELD(peer_pools) },
+	  parse_ranges_or_off, FIELD(peer_pools) },
 	{ "clustersetCidr", "clusterset-cidr", "CIDRS", "247.254.0.0/16,fd6d:6b63:7300::/112", "an IPv4 range, an IPv6 range, one of each, or off",
 	  "ranges of the addresses of Services that other clusters export (ServiceImports), with clusterName only; off: they get none",
-	  mk_parse_ranges_or_off, FIELD(clusterset) },
+	  parse_ranges_or_off, FIELD(clusterset) },
 	{ "externalCidr", "external-cidr", "CIDRS", "247.255.0.0/20,fd6d:6b65:7800::/112", "an IPv4 range, an IPv6 range, one of each, or off",
 	  "ranges of the addresses by which other clusters reach exported endpoints that are no pods, with clusterName only; off: these are left out",
-	  mk_parse_ranges_or_off, FIELD(externals) },
+	  parse_ranges_or_off, FIELD(externals) },
 	{ "vxlanPort", "vxlan-port", "PORT", "4789", "a port from 1 to 65535",
-	  "UDP port of the overlay", mk_parse_port, FIELD(vxlan_port) },
+	  "UDP port of the overlay", parse_port, FIELD(vxlan_port) },
 	{ "vethPairNamePrefix", "veth-pair-name-prefix", "TEXT", "mk",
 	  "1 to 4 letters, digits, '-' or '_'",
-	  "prefix of the names of pods' host devices", mk_parse_veth_prefix, FIELD(veth_prefix) },
+	  "prefix of the names of pods' host devices", parse_veth_prefix, FIELD(veth_prefix) },
 	{ "uplinkIfaceName", "uplink-iface-name", "NAMES", "", MK_EXPECTED_IFNAMES,
 	  "devices that lead out of the node; empty: all with an address or a route",
-	  mk_parse_ifnames_or_empty, FIELD(uplinks) },
+	  parse_ifnames_or_empty, FIELD(uplinks) },
 	{ "nodePortRange", "node-port-range", "MIN-MAX", "30000-32767", MK_EXPECTED_PORT_RANGE,
-	  "NodePorts of Services, reserved on the host; NodePorts outside this range work too, and are logged", mk_parse_port_range, RANGE(node_port) },
+	  "NodePorts of Services, reserved on the host; NodePorts outside this range work too, and are logged", parse_port_range, RANGE(node_port) },
 	{ "nodePortAddresses", "node-port-addresses", "CIDRS", "", "at most 16 IPv4 or IPv6 ranges, with commas between",
 	  "ranges of the addresses of this host and its Node object that serve NodePorts; empty: the Node object's",
-	  mk_parse_cidrs_or_empty, FIELD(node_port_addresses) },
+	  parse_cidrs_or_empty, FIELD(node_port_addresses) },
 	{ "natPortRange", "nat-port-range", "MIN-MAX", "49152-65535", MK_EXPECTED_PORT_RANGE,
-	  "source ports of masqueraded traffic, reserved on the host", mk_parse_port_range, RANGE(nat_port) },
+	  "source ports of masqueraded traffic, reserved on the host", parse_port_range, RANGE(nat_port) },
 	{ "cniConfFilePath", "cni-conf-file-path", "FILE", "/etc/cni/net.d/10-monokube.conflist",
-	  MK_EXPECTED_PATH, "CNI configuration to write", mk_parse_path, FIELD(cni_conf_path) },
+	  MK_EXPECTED_PATH, "CNI configuration to write", parse_path, FIELD(cni_conf_path) },
 	{ "cniBinDir", "cni-bin-dir", "DIR", "/opt/cni/bin", MK_EXPECTED_PATH,
-	  "where to install the CNI plugin", mk_parse_path, FIELD(cni_bin_dir) },
+	  "where to install the CNI plugin", parse_path, FIELD(cni_bin_dir) },
 	{ "mtu", "mtu", "BYTES", "0", "0 (detect) or a number from 576 (with IPv6: 1280) to 65535",
-	  "MTU of the overlay; 0: the uplink's less 50 bytes for VXLAN (over IPv6: 70), and with encryption less 60 more", mk_parse_mtu, FIELD(mtu_bytes) },
+	  "MTU of the overlay; 0: the uplink's less 50 bytes for VXLAN (over IPv6: 70), and with encryption less 60 more", parse_mtu, FIELD(mtu_bytes) },
 	{ "logLevel", "log-level", "LEVEL", "info", "error, warn, info or debug",
-	  "the most verbose level that is written", mk_parse_log_level, FIELD(log_level) },
+	  "the most verbose level that is written", parse_log_level, FIELD(log_level) },
 	{ "logFormat", "log-format", "FORMAT", "text", "text or json",
 	  "one line per event: words with key=value, or an object with time, level, msg and the same keys",
-	  mk_parse_log_format, FIELD(log_format) },
+	  parse_log_format, FIELD(log_format) },
 	{ "healthzBindAddress", "healthz-bind-address", "ADDRESSES", "0.0.0.0:10256",
 	  "an address and port such as 0.0.0.0:10256 or [::]:10256, two of them with a comma between, or off",
-	  "addresses of /healthz and /livez; off: none; with an IPv6 clusterCidr the default is [::]:10256, with two ranges both", mk_parse_listens_or_off, FIELD(healthz) },
+	  "addresses of /healthz and /livez; off: none; with an IPv6 clusterCidr the default is [::]:10256, with two ranges both", parse_listens_or_off, FIELD(healthz) },
 	{ "metricsBindAddress", "metrics-bind-address", "ADDRESSES", "127.0.0.1:10249",
 	  "an address and port such as 127.0.0.1:10249 or [::1]:10249, two of them with a comma between, or off",
-	  "addresses of /metrics, /metrics/services, /metrics/policies, /metrics/chains and /proxyMode; off: none; with an IPv6 clusterCidr the default is [::1]:10249, with two ranges both", mk_parse_listens_or_off, FIELD(metrics) },
+	  "addresses of /metrics, /metrics/services, /metrics/policies, /metrics/chains and /proxyMode; off: none; with an IPv6 clusterCidr the default is [::1]:10249, with two ranges both", parse_listens_or_off, FIELD(metrics) },
 	{ "isCPNodesDeployAllowed", "is-cp-nodes-deploy-allowed", "BOOL", "true", "true or false",
-	  "false: the agent sets up nothing on nodes with the control-plane label", mk_parse_bool, FIELD(cp_nodes_deploy_allowed) },
+	  "false: the agent sets up nothing on nodes with the control-plane label", parse_bool, FIELD(cp_nodes_deploy_allowed) },
 	{ "masqueradeAll", "masquerade-all", "BOOL", "false", "true or false",
 	  "masquerade all traffic to ClusterIPs, like kube-proxy's --masquerade-all",
-	  mk_parse_bool, FIELD(masquerade_all) },
+	  parse_bool, FIELD(masquerade_all) },
 	{ "clientAddress", "client-address", "MODE", "Masquerade", "Masquerade or Keep",
 	  "clients outside that reach a pod by a NodePort, external or load-balancer address with policy Cluster; Masquerade: the pod sees a node; Keep: it sees the client, also on another node",
-	  mk_parse_client_address, FIELD(keeps_client) },
+	  parse_client_address, FIELD(keeps_client) },
 	{ "directServerReturn", "direct-server-return", "BOOL", "false", "true or false",
 	  "with clientAddress Keep: a pod's node on the link answers the client itself, with the address that the client asked; the network must accept that",
-	  mk_parse_bool, FIELD(returns_direct) },
+	  parse_bool, FIELD(returns_direct) },
 	{ "masqueradeIPv6", "masquerade-ipv6", "CHOICE", "auto", "auto, true or false",
 	  "masquerade IPv6 traffic that leaves the cluster; auto: unless the node's pod CIDR is public",
-	  mk_parse_choice, FIELD(masquerade_ipv6) },
+	  parse_choice, FIELD(masquerade_ipv6) },
 	{ "networkPolicy", "network-policy", "MODE", "enforce", "enforce, audit or off",
 	  "network policies; audit: what they forbid passes and is reported; off: none applies, and no service function chain; the agent does not read them",
-	  mk_parse_policy_mode, FIELD(policy_mode) },
+	  parse_policy_mode, FIELD(policy_mode) },
 	{ "logDenied", "log-denied", "BOOL", "false", "true or false",
-	  "log a line for each flow that network policies deny: thirty at once, then one a second", mk_parse_bool, FIELD(log_denied) },
+	  "log a line for each flow that network policies deny: thirty at once, then one a second", parse_bool, FIELD(log_denied) },
 	{ "localhostNodePorts", "localhost-node-ports", "BOOL", "true", "true or false",
 	  "the host's processes also reach NodePorts at 127.0.0.1, like kube-proxy's --iptables-localhost-nodeports",
-	  mk_parse_bool, FIELD(localhost_node_ports) },
+	  parse_bool, FIELD(localhost_node_ports) },
 	{ "localEndpointWeight", "local-endpoint-weight", "N", "1", "a number from 1 to 65535",
-	  "weight of this node's endpoints for clients on this node (pods and the host); others weigh 1; clients outside are spread evenly", mk_parse_port, FIELD(local_endpoint_weight) },
+	  "weight of this node's endpoints for clients on this node (pods and the host); others weigh 1; clients outside are spread evenly", parse_port, FIELD(local_endpoint_weight) },
 	{ "maglevTableSize", "maglev-table-size", "N", "1021", MK_EXPECTED_MAGLEV_SLOTS,
 	  "slots of the Maglev table of each Service reached from outside; must be equal on every node",
-	  mk_parse_maglev_slots, FIELD(maglev_slots) },
+	  parse_maglev_slots, FIELD(maglev_slots) },
 	{ "sessionTableSize", "session-table-size", "N", "524288", MK_EXPECTED_TABLE_SIZE,
 	  "entries for established connections through Services, and as many for masqueraded ones",
-	  mk_parse_table_size, FIELD(session_entries) },
+	  parse_table_size, FIELD(session_entries) },
 	{ "newSessionTableSize", "new-session-table-size", "N", "65536", MK_EXPECTED_TABLE_SIZE,
 	  "entries for connections through Services not yet established, and as many for masqueraded ones; the oldest are evicted",
-	  mk_parse_table_size, FIELD(new_session_entries) },
+	  parse_table_size, FIELD(new_session_entries) },
 	{ "affinityTableSize", "affinity-table-size", "N", "65536", MK_EXPECTED_CLIENTS,
 	  "clients of Services with session affinity that have had a connection, and as many that have sent first packets only; those unused for longest are evicted",
-	  mk_parse_table_size, FIELD(affinity_entries) },
+	  parse_table_size, FIELD(affinity_entries) },
 	{ "synRate", "syn-rate", "N", "0", "a number from 0 to 1000000",
 	  "new TCP connections from outside, per second and processor, that open without a proof of the client's address; above it a client proves that it receives what is sent to its address; 0: all open without",
-	  mk_parse_syn_rate, FIELD(syn_rate) },
+	  parse_syn_rate, FIELD(syn_rate) },
 	{ NULL, "proc-sys-dir", "DIR", "/proc/sys", MK_EXPECTED_PATH,
-	  "directory where the host's /proc/sys is writable", mk_parse_path, FIELD(proc_sys_dir) },
+	  "directory where the host's /proc/sys is writable", parse_path, FIELD(proc_sys_dir) },
 	{ NULL, "state-dir", "DIR", MK_STATE_DIR, MK_EXPECTED_PATH,
-	  "pods' addresses, locks and files of the agent", mk_parse_path, FIELD(state_dir) },
+	  "pods' addresses, locks and files of the agent", parse_path, FIELD(state_dir) },
 	{ NULL, "bpf-dir", "DIR", MK_BPF_DIR, MK_EXPECTED_PATH,
-	  "pinned tables and programs, below a bpf file system", mk_parse_path, FIELD(bpf_dir) },
+	  "pinned tables and programs, below a bpf file system", parse_path, FIELD(bpf_dir) },
 };
 /* clang-format on */
 
@@ -440,231 +441,6 @@ int mk_config_next_name(const char **at, char name[IFNAMSIZ])
 	return 1;
 }
 
-static bool ranges_meet(uint16_t min, uint16_t max, uint16_t other_min, uint16_t other_max)
-{
-	return min <= other_max && other_min <= max;
-}
-
-static int check_port(const struct mk_config *config, const char *key, uint16_t port,
-		      struct mk_error *err)
-{
-	if (!ranges_meet(config->node_port_min, config->node_port_max, port, port) &&
-	    !ranges_meet(config->nat_port_min, config->nat_port_max, port, port))
-		return 0;
-	return mk_error_set(
-		err, EINVAL,
-		"%s: port %u: expected one outside nodePortRange '%u-%u' and natPortRange '%u-%u'",
-		key, port, config->node_port_min, config->node_port_max, config->nat_port_min,
-		config->nat_port_max);
-}
-
-static int check_listen(const struct mk_config *config, const char *key,
-			const struct mk_listens *listens, struct mk_error *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0; ret == 0 && i < listens->count; i++)
-		ret = check_port(config, key, listens->at[i].port, err);
-	return ret;
-}
-
-static int check_listens(const struct mk_config *config, struct mk_error *err)
-{
-	const struct mk_listens *healthz = &config->healthz, *metrics = &config->metrics;
-	int ret = check_listen(config, "healthzBindAddress", healthz, err);
-
-	ret = ret ?: check_listen(config, "metricsBindAddress", metrics, err);
-	for (size_t i = 0; ret == 0 && i < healthz->count * metrics->count; i++) {
-		uint16_t port = metrics->at[i / healthz->count].port;
-
-		if (port == healthz->at[i % healthz->count].port)
-			ret = mk_error_set(
-				err, EINVAL,
-				"metricsBindAddress: port %u: expected a port other than that of healthzBindAddress",
-				port);
-	}
-	return ret;
-}
-
-static int check_ports(const struct mk_config *config, struct mk_error *err)
-{
-	uint16_t vxlan = config->vxlan_port;
-
-	if (ranges_meet(config->node_port_min, config->node_port_max, config->nat_port_min,
-			config->nat_port_max))
-		return mk_error_set(
-			err, EINVAL,
-			"natPortRange '%u-%u': expected a range that does not overlap nodePortRange '%u-%u'",
-			config->nat_port_min, config->nat_port_max, config->node_port_min,
-			config->node_port_max);
-	if (ranges_meet(config->node_port_min, config->node_port_max, vxlan, vxlan) ||
-	    ranges_meet(config->nat_port_min, config->nat_port_max, vxlan, vxlan))
-		return mk_error_set(
-			err, EINVAL,
-			"vxlanPort '%u': expected a port outside nodePortRange '%u-%u' and natPortRange '%u-%u'",
-			vxlan, config->node_port_min, config->node_port_max, config->nat_port_min,
-			config->nat_port_max);
-	return check_listens(config, err);
-}
-
-/* Each device that monokube makes has a name of its own. */
-static int check_vxlan_name(const struct mk_config *config, const char *setting, const char *vxlan,
-			    struct mk_error *err)
-{
-	const char *at = config->uplinks;
-	char name[IFNAMSIZ];
-
-	if (strcmp(vxlan, MK_HOST_VETH) == 0 || strcmp(vxlan, MK_HOST_PEER) == 0)
-		return mk_error_set(
-			err, EINVAL,
-			"%s '%s': expected a name other than those of the host veth pair, '%s' and '%s'",
-			setting, vxlan, MK_HOST_VETH, MK_HOST_PEER);
-	while (mk_config_next_name(&at, name))
-		if (strcmp(vxlan, name) == 0)
-			return mk_error_set(
-				err, EINVAL,
-				"uplinkIfaceName '%s': expected devices other than %s '%s'",
-				config->uplinks, setting, vxlan);
-	return 0;
-}
-
-static int check_interfaces(const struct mk_config *config, struct mk_error *err)
-{
-	const struct {
-		const char *setting, *name;
-	} devices[] = { { "vxlanIfaceName", config->vxlan_iface_name },
-			{ "sfcIfaceName", config->sfc_iface_name },
-			{ "peerIfaceName", config->peer_iface_name } };
-
-	for (size_t i = 0; i < MK_ARRAY_SIZE(devices); i++) {
-		int ret = check_vxlan_name(config, devices[i].setting, devices[i].name, err);
-
-		if (ret < 0)
-			return ret;
-		for (size_t j = 0; j < i; j++)
-			if (strcmp(devices[i].name, devices[j].name) == 0)
-				return mk_error_set(err, EINVAL,
-						    "%s '%s': expected a name other than %s '%s'",
-						    devices[i].setting, devices[i].name,
-						    devices[j].setting, devices[j].name);
-	}
-	return 0;
-}
-
-/* Every link must carry IPv6 packets of this size (RFC 8200). */
-#define IPV6_MTU_MIN_BYTES 1280
-
-static int check_mtu(const struct mk_config *config, struct mk_error *err)
-{
-	char cluster[MK_CIDR_STRLEN];
-
-	if (!mk_config_has(config, AF_INET6) || config->mtu_bytes == 0 ||
-	    config->mtu_bytes >= IPV6_MTU_MIN_BYTES)
-		return 0;
-	return mk_error_set(
-		err, EINVAL,
-		"mtu '%u': expected 0 or a number from %d to 65535, because clusterCidr '%s' is IPv6",
-		config->mtu_bytes, IPV6_MTU_MIN_BYTES,
-		mk_cidr_format(mk_config_cluster(config, AF_INET6), cluster));
-}
-
-/* Check that @range of @setting does not overlap @other of @other_setting. */
-static int check_ranges(const char *setting, const struct mk_cidr *range, const char *other_setting,
-			const struct mk_cidr *other, struct mk_error *err)
-{
-	char text[MK_CIDR_STRLEN], other_text[MK_CIDR_STRLEN];
-
-	if (range->ip.family != other->ip.family || range->ip.family == AF_UNSPEC ||
-	    (!mk_cidr_covers(range, other) && !mk_cidr_covers(other, range)))
-		return 0;
-	return mk_error_set(err, EINVAL, "%s '%s': expected a range that does not overlap %s '%s'",
-			    setting, mk_cidr_format(range, text), other_setting,
-			    mk_cidr_format(other, other_text));
-}
-
-/* Answers go straight if the pod's node knows the client, and is on the link. */
-static int check_direct_return(const struct mk_config *config, struct mk_error *err)
-{
-	if (!config->returns_direct)
-		return 0;
-	if (!config->keeps_client)
-		return mk_error_set(
-			err, EINVAL,
-			"directServerReturn 'true': expected clientAddress to be Keep, too: without it, pods' nodes do not know the client");
-	if (config->routing == MK_ROUTING_OVERLAY)
-		return mk_error_set(
-			err, EINVAL,
-			"directServerReturn 'true': expected routing to be Auto or Direct, not Overlay: only nodes that send each other packets directly answer clients themselves");
-	if (config->encryption != MK_ENCRYPTION_NONE)
-		return mk_error_set(
-			err, EINVAL,
-			"directServerReturn 'true': expected encryption to be None: with encryption, nodes send each other no packet directly");
-	return 0;
-}
-
-/* Over IPv6, the kernel would send carriers by the uplink, unencrypted, as long as no route leads
- * to the device of WireGuard. */
-static int check_encryption(const struct mk_config *config, struct mk_error *err)
-{
-	static const char *const words[] = {
-		[MK_ENCRYPTION_WIREGUARD] = "WireGuard", [MK_ENCRYPTION_ONLY] = "WireGuardOnly"
-	};
-
-	if (config->encryption == MK_ENCRYPTION_NONE)
-		return 0;
-	if (config->routing == MK_ROUTING_DIRECT)
-		return mk_error_set(
-			err, EINVAL,
-			"routing 'Direct': expected Overlay or Auto, because encryption is '%s': direct packets are not encrypted",
-			words[config->encryption]);
-	if (config->underlay_family == AF_INET6)
-		return mk_error_set(
-			err, EINVAL,
-			"encryption '%s': expected None, because underlayFamily is IPv6: WireGuard is used between IPv4 addresses of nodes only",
-			words[config->encryption]);
-	if (config->wireguard_port)
-		return 0;
-	return mk_error_set(err, EINVAL,
-			    "encryption '%s': expected wireguardPort to be set, too, such as 51871",
-			    words[config->encryption]);
-}
-
-/* Without clusterName, pools, clustersetCidr and externalCidr mean nothing. */
-static int check_together(const struct mk_config *config, struct mk_error *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0; ret == 0 && i < MK_FAMILIES; i++) {
-		const struct mk_cidr *cluster = &config->cluster.of[i],
-				     *vteps = &config->vteps.of[i],
-				     *pool = &config->peer_pools.of[i],
-				     *clusterset = &config->clusterset.of[i],
-				     *externals = &config->externals.of[i];
-
-		ret = check_ranges("vtepCidr", vteps, "clusterCidr", cluster, err);
-		if (ret == 0 && config->cluster_name[0])
-			ret = check_ranges("peerPools", pool, "clusterCidr", cluster, err)
-				      ?: check_ranges("peerPools", pool, "vtepCidr", vteps, err)
-				      ?: check_ranges("clustersetCidr", clusterset, "clusterCidr",
-						      cluster, err)
-				      ?: check_ranges("clustersetCidr", clusterset, "vtepCidr",
-						      vteps, err)
-				      ?: check_ranges("clustersetCidr", clusterset, "peerPools",
-						      pool, err)
-				      ?: check_ranges("externalCidr", externals, "clusterCidr",
-						      cluster, err)
-				      ?: check_ranges("externalCidr", externals, "vtepCidr", vteps,
-						      err)
-				      ?: check_ranges("externalCidr", externals, "peerPools", pool,
-						      err)
-				      ?: check_ranges("externalCidr", externals, "clustersetCidr",
-						      clusterset, err);
-	}
-	ret = ret ?: check_direct_return(config, err) ?: check_encryption(config, err);
-	ret = ret ?: check_mtu(config, err) ?: check_ports(config, err);
-	return ret ?: check_interfaces(config, err);
-}
-
 int mk_config_load(struct mk_config *config, int argc, char **argv, struct mk_error *err)
 {
 	bool given[FLAGS] = { false };
@@ -677,7 +453,7 @@ int mk_config_load(struct mk_config *config, int argc, char **argv, struct mk_er
 	ret = ret ?: load_defaults(config, err);
 	ret = ret ?: choose_source(config, given, err);
 	ret = ret ?: check_required(config, err);
-	ret = ret ?: check_together(config, err);
+	ret = ret ?: config_check_together(config, err);
 	if (ret == 0 && given[FLAG_CHECK]) {
 		mk_config_print(config, stdout);
 		return 1;

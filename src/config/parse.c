@@ -43,7 +43,7 @@ static int parse_number(const char *text, const char *end, unsigned long min, un
 	return 0;
 }
 
-int mk_parse_string(const char *text, void *field, size_t size)
+int parse_string(const char *text, void *field, size_t size)
 {
 	size_t length = strlen(text);
 
@@ -54,31 +54,31 @@ int mk_parse_string(const char *text, void *field, size_t size)
 	return 0;
 }
 
-int mk_parse_text(const char *text, void *field, size_t size)
+int parse_text(const char *text, void *field, size_t size)
 {
 	if (*text)
-		return mk_parse_string(text, field, size);
+		return parse_string(text, field, size);
 	memset(field, 0, size);
 	return 0;
 }
 
 /* src/cluster/api reports other errors of the URL, in the same words as for a URL in a
  * kubeconfig. */
-int mk_parse_url_or_empty(const char *text, void *field, size_t size)
+int parse_url_or_empty(const char *text, void *field, size_t size)
 {
 	static const char scheme[] = "https://";
 
 	if (*text && (strncmp(text, scheme, strlen(scheme)) != 0 || !text[strlen(scheme)]))
 		return -EINVAL;
-	return mk_parse_text(text, field, size);
+	return parse_text(text, field, size);
 }
 
-int mk_parse_path(const char *text, void *field, size_t size)
+int parse_path(const char *text, void *field, size_t size)
 {
-	return text[0] == '/' ? mk_parse_string(text, field, size) : -EINVAL;
+	return text[0] == '/' ? parse_string(text, field, size) : -EINVAL;
 }
 
-int mk_parse_dns_name(const char *text, void *field, size_t size)
+int parse_dns_name(const char *text, void *field, size_t size)
 {
 	for (const char *c = text; *c; c++) {
 		bool inside = c != text && c[1] && *c == '-';
@@ -88,25 +88,25 @@ int mk_parse_dns_name(const char *text, void *field, size_t size)
 		if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c) && !inside && !dot)
 			return -EINVAL;
 	}
-	return mk_parse_string(text, field, size);
+	return parse_string(text, field, size);
 }
 
-int mk_parse_cluster_name_or_empty(const char *text, void *field, size_t size)
+int parse_cluster_name_or_empty(const char *text, void *field, size_t size)
 {
 	if (!*text)
-		return mk_parse_text(text, field, size);
-	return strchr(text, '.') ? -EINVAL : mk_parse_dns_name(text, field, size);
+		return parse_text(text, field, size);
+	return strchr(text, '.') ? -EINVAL : parse_dns_name(text, field, size);
 }
 
 /* The kernel's own rule: dev_valid_name() in net/core/dev.c. */
-int mk_parse_ifname(const char *text, void *field, size_t size)
+int parse_ifname(const char *text, void *field, size_t size)
 {
 	if (strcmp(text, ".") == 0 || strcmp(text, "..") == 0)
 		return -EINVAL;
 	for (const char *c = text; *c; c++)
 		if (*c == '/' || *c == ':' || isspace((unsigned char)*c))
 			return -EINVAL;
-	return mk_parse_string(text, field, size);
+	return parse_string(text, field, size);
 }
 
 /* Copy the next word of a list with commas into @word. Returns 1, 0 after the last, or -EINVAL if
@@ -126,29 +126,29 @@ static int next_word(const char **at, char *word, size_t size)
 	return 1;
 }
 
-int mk_parse_ifnames_or_empty(const char *text, void *field, size_t size)
+int parse_ifnames_or_empty(const char *text, void *field, size_t size)
 {
 	const char *at = *text ? text : NULL;
 	char one[IFNAMSIZ], checked[IFNAMSIZ];
 	int ret;
 
 	while ((ret = next_word(&at, one, sizeof(one))) > 0)
-		if (mk_parse_ifname(one, checked, sizeof(checked)) < 0)
+		if (parse_ifname(one, checked, sizeof(checked)) < 0)
 			return -EINVAL;
-	return ret < 0 ? ret : mk_parse_text(text, field, size);
+	return ret < 0 ? ret : parse_text(text, field, size);
 }
 
-int mk_parse_veth_prefix(const char *text, void *field, size_t size)
+int parse_veth_prefix(const char *text, void *field, size_t size)
 {
 	if (strlen(text) > IFNAMSIZ - 1 - VETH_HASH_CHARS)
 		return -EINVAL;
 	for (const char *c = text; *c; c++)
 		if (!isalnum((unsigned char)*c) && *c != '-' && *c != '_')
 			return -EINVAL;
-	return mk_parse_string(text, field, size);
+	return parse_string(text, field, size);
 }
 
-int mk_parse_cidr(const char *text, void *field, size_t size)
+int parse_cidr(const char *text, void *field, size_t size)
 {
 	struct mk_cidr cidr;
 
@@ -159,7 +159,7 @@ int mk_parse_cidr(const char *text, void *field, size_t size)
 	return 0;
 }
 
-int mk_parse_cidrs_or_empty(const char *text, void *field, size_t size)
+int parse_cidrs_or_empty(const char *text, void *field, size_t size)
 {
 	const char *at = *text ? text : NULL;
 	struct mk_cidr_list list = { 0 };
@@ -169,19 +169,19 @@ int mk_parse_cidrs_or_empty(const char *text, void *field, size_t size)
 	(void)size;
 	while ((ret = next_word(&at, one, sizeof(one))) > 0)
 		if (list.count == MK_ARRAY_SIZE(list.cidr) ||
-		    mk_parse_cidr(one, &list.cidr[list.count++], sizeof(list.cidr[0])) < 0)
+		    parse_cidr(one, &list.cidr[list.count++], sizeof(list.cidr[0])) < 0)
 			return -EINVAL;
 	if (ret == 0)
 		*(struct mk_cidr_list *)field = list;
 	return ret;
 }
 
-int mk_parse_ranges(const char *text, void *field, size_t size)
+int parse_ranges(const char *text, void *field, size_t size)
 {
 	struct mk_cidr_list list;
 	struct mk_ranges ranges;
 
-	if (mk_parse_cidrs_or_empty(text, &list, size) < 0 || list.count == 0 ||
+	if (parse_cidrs_or_empty(text, &list, size) < 0 || list.count == 0 ||
 	    list.count > MK_FAMILIES)
 		return -EINVAL;
 	ranges = (struct mk_ranges){ .primary = list.cidr[0].ip.family };
@@ -196,10 +196,10 @@ int mk_parse_ranges(const char *text, void *field, size_t size)
 	return 0;
 }
 
-int mk_parse_ranges_or_off(const char *text, void *field, size_t size)
+int parse_ranges_or_off(const char *text, void *field, size_t size)
 {
 	if (strcmp(text, "off") != 0)
-		return mk_parse_ranges(text, field, size);
+		return parse_ranges(text, field, size);
 	*(struct mk_ranges *)field = (struct mk_ranges){ 0 };
 	return 0;
 }
@@ -213,7 +213,7 @@ static int index_of(const char *text, const char *const *words, size_t count)
 	return -EINVAL;
 }
 
-int mk_parse_family(const char *text, void *field, size_t size)
+int parse_family(const char *text, void *field, size_t size)
 {
 	static const char *const words[] = { "auto", "IPv4", "IPv6" };
 	static const sa_family_t families[] = { AF_UNSPEC, AF_INET, AF_INET6 };
@@ -237,7 +237,7 @@ static int parse_enum(const char *text, const char *const *words, size_t count, 
 	return 0;
 }
 
-int mk_parse_choice(const char *text, void *field, size_t size)
+int parse_choice(const char *text, void *field, size_t size)
 {
 	static const char *const words[] = {
 		[MK_AUTO] = "auto", [MK_TRUE] = "true", [MK_FALSE] = "false"
@@ -247,7 +247,7 @@ int mk_parse_choice(const char *text, void *field, size_t size)
 	return parse_enum(text, words, MK_ARRAY_SIZE(words), field);
 }
 
-int mk_parse_policy_mode(const char *text, void *field, size_t size)
+int parse_policy_mode(const char *text, void *field, size_t size)
 {
 	static const char *const words[] = {
 		[MK_POLICIES_ENFORCED] = "enforce",
@@ -259,7 +259,7 @@ int mk_parse_policy_mode(const char *text, void *field, size_t size)
 	return parse_enum(text, words, MK_ARRAY_SIZE(words), field);
 }
 
-int mk_parse_encryption(const char *text, void *field, size_t size)
+int parse_encryption(const char *text, void *field, size_t size)
 {
 	static const char *const words[] = {
 		[MK_ENCRYPTION_NONE] = "None",
@@ -271,7 +271,7 @@ int mk_parse_encryption(const char *text, void *field, size_t size)
 	return parse_enum(text, words, MK_ARRAY_SIZE(words), field);
 }
 
-int mk_parse_routing(const char *text, void *field, size_t size)
+int parse_routing(const char *text, void *field, size_t size)
 {
 	static const char *const words[] = {
 		[MK_ROUTING_OVERLAY] = "Overlay",
@@ -283,7 +283,7 @@ int mk_parse_routing(const char *text, void *field, size_t size)
 	return parse_enum(text, words, MK_ARRAY_SIZE(words), field);
 }
 
-int mk_parse_client_address(const char *text, void *field, size_t size)
+int parse_client_address(const char *text, void *field, size_t size)
 {
 	static const char *const words[] = { "Masquerade", "Keep" };
 	int index = index_of(text, words, MK_ARRAY_SIZE(words));
@@ -295,7 +295,7 @@ int mk_parse_client_address(const char *text, void *field, size_t size)
 	return 0;
 }
 
-int mk_parse_port(const char *text, void *field, size_t size)
+int parse_port(const char *text, void *field, size_t size)
 {
 	unsigned long port;
 
@@ -306,15 +306,15 @@ int mk_parse_port(const char *text, void *field, size_t size)
 	return 0;
 }
 
-int mk_parse_port_or_zero(const char *text, void *field, size_t size)
+int parse_port_or_zero(const char *text, void *field, size_t size)
 {
 	if (strcmp(text, "0") != 0)
-		return mk_parse_port(text, field, size);
+		return parse_port(text, field, size);
 	*(uint16_t *)field = 0;
 	return 0;
 }
 
-int mk_parse_port_range(const char *text, void *field, size_t size)
+int parse_port_range(const char *text, void *field, size_t size)
 {
 	const char *dash = strchr(text, '-');
 	unsigned long min, max;
@@ -329,7 +329,7 @@ int mk_parse_port_range(const char *text, void *field, size_t size)
 	return 0;
 }
 
-int mk_parse_mtu(const char *text, void *field, size_t size)
+int parse_mtu(const char *text, void *field, size_t size)
 {
 	unsigned long bytes;
 
@@ -351,20 +351,20 @@ static int parse_up_to(const char *text, unsigned long max, uint32_t *field)
 	return 0;
 }
 
-int mk_parse_cluster_id(const char *text, void *field, size_t size)
+int parse_cluster_id(const char *text, void *field, size_t size)
 {
 	(void)size;
 	return parse_up_to(text, CLUSTER_ID_MAX, field);
 }
 
-int mk_parse_syn_rate(const char *text, void *field, size_t size)
+int parse_syn_rate(const char *text, void *field, size_t size)
 {
 	(void)size;
 	return parse_up_to(text, SYN_RATE_MAX, field);
 }
 
 /* Each is the largest prime below a power of two, so that almost no part of a table is padding. */
-int mk_parse_maglev_slots(const char *text, void *field, size_t size)
+int parse_maglev_slots(const char *text, void *field, size_t size)
 {
 	static const uint32_t primes[] = { 251, 509, 1021, 2039, 4093, 8191, 16381, 32749, 65521 };
 	unsigned long slots;
@@ -381,7 +381,7 @@ int mk_parse_maglev_slots(const char *text, void *field, size_t size)
 	return -EINVAL;
 }
 
-int mk_parse_table_size(const char *text, void *field, size_t size)
+int parse_table_size(const char *text, void *field, size_t size)
 {
 	unsigned long entries;
 
@@ -393,7 +393,7 @@ int mk_parse_table_size(const char *text, void *field, size_t size)
 	return 0;
 }
 
-int mk_parse_bool(const char *text, void *field, size_t size)
+int parse_bool(const char *text, void *field, size_t size)
 {
 	bool yes = strcmp(text, "true") == 0;
 
@@ -404,7 +404,7 @@ int mk_parse_bool(const char *text, void *field, size_t size)
 	return 0;
 }
 
-int mk_parse_listens_or_off(const char *text, void *field, size_t size)
+int parse_listens_or_off(const char *text, void *field, size_t size)
 {
 	const char *at = strcmp(text, "off") == 0 ? NULL : text;
 	struct mk_listens listens = { 0 };
@@ -421,13 +421,13 @@ int mk_parse_listens_or_off(const char *text, void *field, size_t size)
 	return ret;
 }
 
-int mk_parse_log_level(const char *text, void *field, size_t size)
+int parse_log_level(const char *text, void *field, size_t size)
 {
 	(void)size;
 	return mk_log_parse_level(text, field);
 }
 
-int mk_parse_log_format(const char *text, void *field, size_t size)
+int parse_log_format(const char *text, void *field, size_t size)
 {
 	(void)size;
 	return mk_log_parse_format(text, field);

@@ -38,7 +38,8 @@ struct mk_datapath {
 	bool waits_at_gate; /* attach found its lock held */
 	/* the object owns the file descriptors */
 	struct mk_table pods, routes, node_routes, peers, far_peers, link_nodes, affinity,
-		affinity_new, sessions[MK_SESSION_TABLES], room, link_table, uplink_table;
+		affinity_new, sessions[MK_SESSION_TABLES], half_open_quota, link_table,
+		uplink_table;
 	struct mk_service_tables service_tables;
 	struct mk_counter_tables counters;
 	struct mk_service_sync *services;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Loads programs and tables, or adopts the pinned ones. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -103,7 +104,7 @@ static int open_parts(struct mk_datapath *datapath, const char *bpf_dir, const c
 
 	if (snprintf(datapath->bpf_dir, PATH_MAX, "%s", bpf_dir) >= PATH_MAX ||
 	    snprintf(datapath->state_dir, PATH_MAX, "%s", state_dir) >= PATH_MAX)
-		return mk_error_set(err, ENAMETOOLONG, "path '%s' or '%s'", bpf_dir, state_dir);
+		return mk_error_errno(err, ENAMETOOLONG, "path '%s' or '%s'", bpf_dir, state_dir);
 	if (!mk_pin_other_dir(datapath->other_dir, bpf_dir, datapath_family(datapath)))
 		datapath->other_dir[0] = '\0';
 	ret = mk_pin_prepare(bpf_dir, err);
@@ -377,7 +378,7 @@ static int make_syn_secret(const struct mk_datapath *datapath, struct mk_error *
 	return mk_table_put(&table, &zero, &secret, err);
 }
 
-static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
+static int init_tables(struct mk_datapath *datapath, struct mk_error *err)
 {
 	const struct {
 		const char *name;
@@ -395,7 +396,7 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "sessions_young", &datapath->sessions[1] },
 		{ "nat_sessions", &datapath->sessions[2] },
 		{ "nat_sessions_young", &datapath->sessions[3] },
-		{ "half_open_quota", &datapath->room },
+		{ "half_open_quota", &datapath->half_open_quota },
 		{ "frontends", &datapath->service_tables.frontends },
 		{ "service_backends", &datapath->service_tables.backends },
 		{ "maglev", &datapath->service_tables.maglev },
@@ -429,16 +430,20 @@ static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
 		{ "cluster_counters", &datapath->cluster_tables.counters },
 		{ "exports", &datapath->cluster_tables.exports },
 	};
-	int ret;
+	int ret = 0;
 
-	for (size_t i = 0; i < MK_ARRAY_SIZE(tables); i++) {
+	for (size_t i = 0; ret == 0 && i < MK_ARRAY_SIZE(tables); i++) {
 		int fd = mk_object_map(datapath->object, tables[i].name, err);
 
 		ret = fd < 0 ? fd : mk_table_init(tables[i].table, tables[i].name, fd, err);
-		if (ret < 0)
-			return ret;
 	}
-	ret = make_syn_secret(datapath, err);
+	return ret;
+}
+
+static int open_tables(struct mk_datapath *datapath, struct mk_error *err)
+{
+	int ret = init_tables(datapath, err) ?: make_syn_secret(datapath, err);
+
 	ret = ret ?: open_services(datapath, err) ?: open_policies(datapath, err);
 	ret = ret ?: open_sfc(datapath, err) ?: open_clusters(datapath, err);
 	return ret < 0 ? ret : datapath_recover_routes(datapath, err);

@@ -235,5 +235,6 @@ int mk_datapath_prune(struct mk_datapath *datapath, uint64_t now_ns, uint64_t un
 int mk_datapath_set_half_open_quota(const struct mk_datapath *datapath,
 				    const struct mk_session_counts *counts, struct mk_error *err)
 {
-	return mk_half_open_quota_write(&datapath->room, &datapath->sessions[0], counts, err);
+	return mk_half_open_quota_write(&datapath->half_open_quota, &datapath->sessions[0], counts,
+					err);
 }

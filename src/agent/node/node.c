@@ -314,21 +314,31 @@ static int want_wireguard(const struct mk_own_node *node, struct mk_wireguard_wa
 	return ret < 0 ? ret : 1;
 }
 
-static int make_devices(struct mk_own_node *node, struct mk_error *err)
+static struct mk_device_wanted devices_wanted(const struct mk_own_node *node)
 {
-	const char *peer_name = node->core->config.peer_iface_name;
-	const bool has_clusters = node->core->config.cluster_name[0];
+	const struct mk_config *config = &node->core->config;
+	const bool has_clusters = config->cluster_name[0];
 	struct mk_device_wanted wanted = {
-		.vxlan_name = node->core->config.vxlan_iface_name,
-		.sfc_name = node->core->config.sfc_iface_name,
-		.peer_name = has_clusters ? peer_name : NULL,
-		.former_peer_name = has_clusters ? NULL : peer_name,
-		.vxlan_port = node->core->config.vxlan_port,
-		.encryption = node->core->config.encryption,
+		.vxlan_name = config->vxlan_iface_name,
+		.sfc_name = config->sfc_iface_name,
+		.peer_name = has_clusters ? config->peer_iface_name : NULL,
+		.former_peer_name = has_clusters ? NULL : config->peer_iface_name,
+		.vxlan_port = config->vxlan_port,
+		.encryption = config->encryption,
 		.underlay = node->internal_ip,
 		.uplink_ifindex = node->uplinks.uplink[0].link.ifindex,
 		.mtu_bytes = node->mtu_bytes,
 	};
+
+	for (size_t i = 0; i < MK_FAMILIES; i++)
+		if (node->core->families[i].runs)
+			wanted.addresses[i] = node->families[i].addresses;
+	return wanted;
+}
+
+static int make_devices(struct mk_own_node *node, struct mk_error *err)
+{
+	struct mk_device_wanted wanted = devices_wanted(node);
 	struct mk_devices before = node->devices;
 	struct mk_wireguard_wanted wireguard = { 0 };
 	int ret = want_wireguard(node, &wireguard, err), wrong;
@@ -337,9 +347,6 @@ static int make_devices(struct mk_own_node *node, struct mk_error *err)
 		return ret;
 	if (ret > 0)
 		wanted.wireguard = &wireguard;
-	for (size_t i = 0; i < MK_FAMILIES; i++)
-		if (node->core->families[i].runs)
-			wanted.addresses[i] = node->families[i].addresses;
 	wrong = ret = mk_devices_ensure(node->core->nl, &wanted, &node->devices, err);
 	explicit_bzero(&wireguard, sizeof(wireguard));
 	if (ret < 0)

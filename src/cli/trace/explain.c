@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The steps of a traced packet, in words. */
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdlib.h>

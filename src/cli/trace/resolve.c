@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Turns the words FROM, TO and PORT of a trace into a packet. */
 #include <arpa/inet.h>
 #include <netinet/icmp6.h>
 #include <stdlib.h>
