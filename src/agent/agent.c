@@ -178,7 +178,8 @@ static void on_listed(void *ctx, bool complete)
 	agent->core.listed = true;
 	agent->core.complete = complete;
 	if (!complete)
-		mk_log_warn("not everything could be read: nothing is removed until it can");
+		mk_log_warn(
+			"some objects of the cluster could not be read, see above: nothing is removed until all are");
 	mk_core_mark(&agent->core, MK_UNSURE_NODE | MK_UNSURE_OVERLAY, 0);
 }
 
@@ -522,7 +523,7 @@ int mk_agent_main(int argc, char **argv)
 	int ret;
 
 	if (!agent) {
-		mk_log_error("out of memory");
+		mk_log_error("the agent does not start: out of memory");
 		return 1;
 	}
 	/* Large blocks are freed to the kernel at once. By default glibc raises this limit with

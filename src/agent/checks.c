@@ -282,7 +282,7 @@ static void run(struct mk_agent *agent, const struct check *check, struct agent_
 	if (check->repair != NO_REPAIR)
 		agent->core.repairs.count[check->repair] += (uint64_t)ret;
 	if (state->said)
-		mk_log_info("%s: checked and repaired again", check->what);
+		mk_log_info("can check and repair %s again", check->what);
 	free(mk_steal_ptr(state->said));
 }
 

@@ -148,7 +148,8 @@ static void sessions_ended(struct agent_sessions *sessions, uint64_t now_ns, str
 			  now_ns);
 	if (mk_datapath_set_half_open_quota(sessions->family->datapath,
 					    mk_sweep_counts(sessions->sweep), err) < 0)
-		mk_log_error("half-open sessions: %s", mk_error_text(err));
+		mk_log_error("cannot write the quota of half-open sessions: %s",
+			     mk_error_text(err));
 	if (last->expired || last->cut)
 		mk_log_debug("sessions swept seen=%lu expired=%lu cut=%lu", last->seen,
 			     last->expired, last->cut);
@@ -160,7 +161,8 @@ static int sweep_chains(struct agent_sessions *sessions, uint64_t now_ns, struct
 	int ret = mk_sfc_sync_pass_ended(mk_datapath_sfc(sessions->family->datapath), now_ns, err);
 
 	if (ret < 0)
-		mk_log_error("flows of chains: %s", mk_error_text(err));
+		mk_log_error("cannot read the flows of chains: %s; the next pass tries again",
+			     mk_error_text(err));
 	sessions->reads_chains = ret == 0;
 	return ret != 0;
 }

@@ -174,7 +174,7 @@ static int prune(struct mk_agent *agent, struct mk_family *family, struct agent_
 	if (ret < 0)
 		return ret;
 	if (counts.deleted)
-		mk_log_info("entries of Services that are gone removed entries=%u", counts.deleted);
+		mk_log_info("removed entries of Services that are gone entries=%u", counts.deleted);
 	if (ret > 0)
 		return MK_AGAIN;
 	agent_sessions_sweep_now(&side->sessions); /* backends may have gone while no agent ran */

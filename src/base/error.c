@@ -41,6 +41,8 @@ static const char *remedy_of(int code)
 		return " (raise sysctl fs.file-max)";
 	case EROFS:
 		return " (mount it read-write)";
+	case ENAMETOOLONG:
+		return " (give a shorter path)";
 	default:
 		return "";
 	}

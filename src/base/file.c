@@ -62,7 +62,7 @@ int mk_dir_open(const char *path, mode_t mode, struct mk_error *err)
 	if (dir >= 0)
 		return mk_steal_fd(&dir);
 	if (snprintf(parts, sizeof(parts), "%s", path) >= (int)sizeof(parts))
-		return mk_error_set(err, ENAMETOOLONG, "directory '%s'", path);
+		return mk_error_errno(err, ENAMETOOLONG, "directory '%s'", path);
 	dir = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return mk_error_errno(err, errno, "cannot open directory '%s'", path);
@@ -92,7 +92,7 @@ int mk_parent_open(const char *path, const char **name, struct mk_error *err)
 	*name = slash ? slash + 1 : path;
 	if (snprintf(parent, sizeof(parent), "%.*s", (int)(*name - path), path) >=
 	    (int)sizeof(parent))
-		return mk_error_set(err, ENAMETOOLONG, "'%s'", path);
+		return mk_error_errno(err, ENAMETOOLONG, "'%s'", path);
 	return mk_dir_open(parent, 0, err);
 }
 
@@ -183,7 +183,7 @@ int mk_file_replace(const char *path, const void *data, size_t size, mode_t mode
 	/* a leading dot: our directory readers and others ignore such names */
 	if (snprintf(temporary, sizeof(temporary), ".%s.%d", name, getpid()) >=
 	    (int)sizeof(temporary))
-		return mk_error_set(err, ENAMETOOLONG, "cannot write '%s'", path);
+		return mk_error_errno(err, ENAMETOOLONG, "cannot write '%s'", path);
 	ret = write_temporary(dir, temporary, data, size, mode);
 	if (ret == 0 && renameat(dir, temporary, dir, name) < 0)
 		ret = -errno;
@@ -227,7 +227,7 @@ int mk_sysctl_set(const char *setting, const char *value, struct mk_error *err)
 
 	if (snprintf(path, sizeof(path), "%s%s", moved ? proc_sys : "",
 		     moved ? setting + strlen(PROC_SYS) : setting) >= (int)sizeof(path))
-		return mk_error_set(err, ENAMETOOLONG, "cannot set '%s'", setting);
+		return mk_error_errno(err, ENAMETOOLONG, "cannot set '%s'", setting);
 	ret = mk_file_read(path, 4096, &now, NULL, err);
 	if (ret < 0)
 		return ret;

@@ -12,7 +12,7 @@ int mk_state_path(const char *state_dir, const char *name, char path[PATH_MAX],
 		  struct mk_error *err)
 {
 	if (snprintf(path, PATH_MAX, "%s/%s", state_dir, name) >= PATH_MAX)
-		return mk_error_set(err, ENAMETOOLONG, "state directory '%s'", state_dir);
+		return mk_error_errno(err, ENAMETOOLONG, "state directory '%s'", state_dir);
 	return 0;
 }
 

@@ -16,8 +16,10 @@ static int ask_state(const char *state_dir, bool ready, struct mk_error *err)
 
 	mk_agent_state_read(state_dir, &state);
 	if (!state.running)
-		return mk_error_set(err, ESRCH, "no agent runs here (state directory '%s')",
-				    state_dir);
+		return mk_error_set(
+			err, ESRCH,
+			"no agent runs here: start it, or give its state directory instead of '%s'",
+			state_dir);
 	if (ready && strcmp(state.text, MK_AGENT_READY) != 0)
 		return mk_error_set(err, EAGAIN, "the agent is not ready: %s", state.text);
 	return 0;

@@ -89,7 +89,7 @@ static void fail(struct lead_left *left, int status, const char *why)
 	uint64_t wait_ms = mk_backoff_next(&left->backoff, 0, mk_backoff_random());
 
 	if (!left->complained)
-		mk_log_warn("what a leader has left: not known: %s: %s (HTTP status %d); %s",
+		mk_log_warn("objects of a former leader: cannot list %s: %s (HTTP status %d); %s",
 			    lead_resource(questions[left->at].kind)->name, why, status,
 			    status == 403 ? LEAD_REMEDY : "it tries again");
 	left->complained = true;
@@ -169,7 +169,7 @@ bool lead_left_is_there(const struct lead_left *left)
 
 struct lead_left *lead_left_new(struct mk_lead *lead, struct mk_error *err)
 {
-	struct lead_left *left = mk_new(sizeof(*left), "what a leader has left", err);
+	struct lead_left *left = mk_new(sizeof(*left), "objects of a former leader", err);
 
 	if (!left)
 		return NULL;

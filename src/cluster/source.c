@@ -21,7 +21,7 @@ static int check_account(const struct mk_config *config, const char *account_dir
 	char path[PATH_MAX];
 
 	if (snprintf(path, sizeof(path), "%s/token", account_dir) >= (int)sizeof(path))
-		return mk_error_set(err, ENAMETOOLONG, "service account in '%s'", account_dir);
+		return mk_error_errno(err, ENAMETOOLONG, "service account in '%s'", account_dir);
 	if (access(path, F_OK) < 0)
 		return mk_error_set(
 			err, ENOENT,

@@ -226,7 +226,7 @@ static int put_pod(const struct mk_table *to, const struct mk_pod *pod, bool onl
 		return 0;
 	ret = mk_pod_table_put(to, pod, &why);
 	if (ret == -EEXIST)
-		mk_log_error("pod is not taken over: %s", mk_error_text(&why));
+		mk_log_error("entry of a pod is not moved to the new map: %s", mk_error_text(&why));
 	if (ret == 0 || ret == -EEXIST)
 		return 0;
 	return mk_error_set(err, -ret, "%s", mk_error_text(&why));

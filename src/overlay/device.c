@@ -477,7 +477,8 @@ static int ensure_wireguard_address(struct mk_nl *nl, int ifindex, bool fresh, s
 	int ret = mk_nl_link_get_index(nl, ifindex, &link, err);
 
 	if (ret == 0 && mk_ip_parse(MK_WG_ADDRESS, &ip) < 0)
-		return mk_error_set(err, EINVAL, "address of '%s'", link.name);
+		return mk_error_set(err, EINVAL, "address '%s' of '%s' makes no sense",
+				    MK_WG_ADDRESS, link.name);
 	return ret ?: ensure_address(nl, &link, fresh, &ip, err);
 }
 

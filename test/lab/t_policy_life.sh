@@ -119,7 +119,7 @@ names_unwritable()
 	on node1 sh -c 'rm /var/lib/monokube/policies.json && mkdir /var/lib/monokube/policies.json'
 	objects | sed 's/shop/free/' | apply free
 	wait_for 10 denied free "$OUT"
-	lab log node1 | grep -q 'the command line does not know new policies'
+	lab log node1 | grep -q 'cannot write the names of policies for the command line'
 	on node1 rmdir /var/lib/monokube/policies.json
 	lab label client-3 app=other
 	wait_for 10 on node1 test -f /var/lib/monokube/policies.json

@@ -201,7 +201,7 @@ mount_goes_and_comes()
 	all_works
 	expect_eq "times that it was said" 1 "$(logged "$start" "cannot check or repair the pins:" | wc -l)"
 	is_repaired "pins were missing and are back below=.*/progs names=.*monitor" on node1 mount -t bpf bpffs /sys/fs/bpf
-	wait_for "$REPAIR_SECONDS" logged "$start" "the pins: checked and repaired again"
+	wait_for "$REPAIR_SECONDS" logged "$start" "can check and repair the pins again"
 	a_pod_starts
 }
 

@@ -332,6 +332,9 @@ START_TEST(test_error_errno)
 			 "cannot write 'x': Read-only file system (mount it read-write)");
 	mk_error_errno(&err, EMFILE, "cannot open '%s'", "x");
 	ck_assert_ptr_nonnull(strstr(mk_error_text(&err), "LimitNOFILE"));
+	mk_error_errno(&err, ENAMETOOLONG, "directory '%s'", "x");
+	ck_assert_str_eq(mk_error_text(&err),
+			 "directory 'x': File name too long (give a shorter path)");
 }
 END_TEST
 

@@ -318,7 +318,7 @@ static void write_names(struct mk_node_policies *policies)
 
 	policies->described = policies->noted = describe(policies, &why) == 0;
 	if (!policies->described)
-		mk_log_error("the command line does not know new policies: %s",
+		mk_log_error("cannot write the names of policies for the command line: %s",
 			     mk_error_text(&why));
 }
 

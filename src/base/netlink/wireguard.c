@@ -102,7 +102,10 @@ static struct mk_nl *open_family(uint16_t *family, struct mk_error *err)
 	if (ret == 0 && *family)
 		return nl;
 	if (ret == 0)
-		(void)mk_error_set(err, ENOENT, "no generic netlink family '%s'", WG_GENL_NAME);
+		(void)mk_error_set(
+			err, ENOENT,
+			"no generic netlink family '%s': load or install the module of this name",
+			WG_GENL_NAME);
 	mk_error_wrap(err, "WireGuard of the kernel");
 	mk_nl_free(nl);
 	return NULL;

@@ -162,8 +162,10 @@ static int run(struct reading *reading, struct mk_error *err)
 	uv_timer_start(&reading->look, on_look, SILENCE_MS, SILENCE_MS);
 	uv_run(&reading->loop, UV_RUN_DEFAULT);
 	if (reading->left)
-		return mk_error_set(err, ETIMEDOUT, "'%s' has sent nothing for %d s",
-				    reading->credentials.server, SILENCE_MS / 1000);
+		return mk_error_set(
+			err, ETIMEDOUT,
+			"'%s' has sent nothing for %d s: check the network to it, and its log",
+			reading->credentials.server, SILENCE_MS / 1000);
 	return 0;
 }
 

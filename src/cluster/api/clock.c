@@ -148,7 +148,8 @@ int mk_api_clock_read(const char *state_dir, struct mk_api_clock *clock, struct 
 	if (sscanf(text, "boot_id=%39s\nearliest_ms=%" SCNd64 "\nlatest_ms=%" SCNd64, written,
 		   &clock->earliest_ms, &clock->latest_ms) != 3)
 		return mk_error_set(err, EINVAL,
-				    "'%s/" MK_API_CLOCK_FILE "' was not written by the agent",
+				    "'%s/" MK_API_CLOCK_FILE
+				    "' was not written by the agent: remove it",
 				    state_dir);
 	clock->known = strcmp(written, boot_id) == 0;
 	return 0;

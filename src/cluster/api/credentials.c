@@ -55,7 +55,8 @@ static int read_secret(struct mk_secret *secret, struct mk_error *err)
 		return ret;
 	if (size == 0) {
 		free(data);
-		return mk_error_set(err, EINVAL, "'%s' is empty", secret->path);
+		return mk_error_set(err, EINVAL, "'%s' is empty, expected a token or a certificate",
+				    secret->path);
 	}
 	wipe(secret->data, secret->size);
 	free(secret->data);

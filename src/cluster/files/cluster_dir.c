@@ -227,8 +227,9 @@ static int set_path(struct mk_cluster_dir *dir, const char *path, struct mk_erro
 	char copy[PATH_MAX];
 
 	if (strlen(path) >= sizeof(copy))
-		return mk_error_set(err, ENAMETOOLONG,
-				    "cluster directory '%.64s...': path too long", path);
+		return mk_error_set(
+			err, ENAMETOOLONG,
+			"cluster directory '%.64s...': path too long: give a shorter one", path);
 	strcpy(dir->path, path);
 	strcpy(dir->parent, dirname(strcpy(copy, path)));
 	snprintf(dir->name, sizeof(dir->name), "%s", basename(strcpy(copy, path)));

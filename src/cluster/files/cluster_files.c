@@ -336,7 +336,8 @@ static int read_documents(const char *path, struct mk_documents *documents, stru
 	if (stat(path, &status) < 0)
 		return errno == ENOENT ? 0 : mk_error_errno(err, errno, "cannot read it");
 	if (!S_ISREG(status.st_mode))
-		return mk_error_set(err, EINVAL, "not a regular file");
+		return mk_error_set(err, EINVAL,
+				    "not a regular file: move it out of the directory");
 	ret = mk_file_read(path, FILE_MAX_BYTES, &text, &size, err);
 	if (ret == -ENOENT)
 		return 0;

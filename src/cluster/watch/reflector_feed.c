@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The answers to one list or watch: objects, pages, bookmarks and errors. */
 #include "cluster/watch/reflector_internal.h"
 
 #include <inttypes.h>
@@ -178,7 +179,9 @@ static int check_list(const struct mk_reflector *reflector, json_object *tree, s
 				    mk_json_text(tree, "message"));
 	if (!json_object_object_get_ex(tree, "items", &items) ||
 	    (items && !json_object_is_type(items, json_type_array)))
-		return mk_error_set(err, EPROTO, "the list has no items");
+		return mk_error_set(
+			err, EPROTO,
+			"the list has no items: check which server answers at this address");
 	return 0;
 }
 

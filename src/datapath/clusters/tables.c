@@ -406,8 +406,9 @@ int mk_clusters_sync_reconcile(struct mk_clusters_sync *sync, struct mk_error *e
 		int of_map = changes_of(&sync->sets[i], &now[i]);
 
 		if (of_map)
-			mk_log_warn("entries were changed by another process map=%s entries=%d",
-				    table_of(sync, i)->name, of_map);
+			mk_log_warn(
+				"entries were changed by another process and are written again map=%s entries=%d",
+				table_of(sync, i)->name, of_map);
 		changes += of_map;
 	}
 	release(sync->sets);

@@ -23,7 +23,7 @@ int mk_pin_dir(char *dir, const char *bpf_dir, sa_family_t family, struct mk_err
 {
 	if (snprintf(dir, PATH_MAX, "%s%s", bpf_dir, family == AF_INET6 ? IPV6_DIR : "") >=
 	    PATH_MAX)
-		return mk_error_set(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
+		return mk_error_errno(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
 	return 0;
 }
 
@@ -43,7 +43,7 @@ int mk_pin_path(char *path, const char *dir, const char *kind, const char *name,
 		struct mk_error *err)
 {
 	if (snprintf(path, PATH_MAX, "%s/%s/%s", dir, kind, name) >= PATH_MAX)
-		return mk_error_set(err, ENAMETOOLONG, "path of pin '%s' below '%s'", name, dir);
+		return mk_error_errno(err, ENAMETOOLONG, "path of pin '%s' below '%s'", name, dir);
 	return 0;
 }
 
@@ -98,7 +98,7 @@ static int mount_bpffs(const char *bpf_dir, struct mk_error *err)
 	int ret;
 
 	if (snprintf(parent, sizeof(parent), "%s", bpf_dir) >= (int)sizeof(parent))
-		return mk_error_set(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
+		return mk_error_errno(err, ENAMETOOLONG, "BPF directory '%s'", bpf_dir);
 	slash = strrchr(parent, '/');
 	if (!slash || slash == parent)
 		return mk_error_set(err, EINVAL,
@@ -160,7 +160,7 @@ int mk_state_lock(const char *state_dir, const char *name, int operation, struct
 		return mk_error_errno(err, errno, "cannot open '%s/%s' for writing", state_dir,
 				      name);
 	if (snprintf(path, sizeof(path), "%s/%s", state_dir, name) >= (int)sizeof(path))
-		return mk_error_set(err, ENAMETOOLONG, "lock '%s' in '%s'", name, state_dir);
+		return mk_error_errno(err, ENAMETOOLONG, "lock '%s' in '%s'", name, state_dir);
 	ret = mk_lock_fd(fd, operation, path, err);
 	return ret < 0 ? ret : mk_steal_fd(&fd);
 }

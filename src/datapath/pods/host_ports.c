@@ -391,8 +391,10 @@ static int claim_locked(struct mk_host_ports *ports, const struct mk_host_port_e
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = is_held(ports, &entries[i], judge, holder, err);
 	if (ret > 0)
-		return mk_error_set(err, EEXIST, "host port %s is in use by another pod",
-				    mk_host_port_format(holder, text));
+		return mk_error_set(
+			err, EEXIST,
+			"host port %s is in use by another pod: delete that pod, or choose another hostPort",
+			mk_host_port_format(holder, text));
 	ret = ret ?: retire(ports, err);
 	for (size_t i = 0; ret == 0 && i < count; i++)
 		ret = mk_table_put(&ports->families[mk_family_index(entries[i].family)].table,

@@ -162,8 +162,10 @@ int pod_tables_of(const struct mk_pod_tables *tables, sa_family_t family,
 	*table = &tables->of[mk_family_index(family)];
 	if ((*table)->name)
 		return 0;
-	return mk_error_set(err, ENOENT, "the datapath of %s is not loaded: map 'pods' is missing",
-			    mk_family_name(family));
+	return mk_error_set(
+		err, ENOENT,
+		"the datapath of %s is not loaded: map 'pods' is missing; the agent's log says why",
+		mk_family_name(family));
 }
 
 int mk_pod_tables_open(struct mk_pod_tables *tables, const char *bpf_dir, struct mk_error *err)

@@ -228,8 +228,9 @@ static int load_allocated(struct mk_ipam *ipam, const char *name, struct mk_erro
 	if (name[0] == '.' || strcmp(name, LOCK_NAME) == 0 || strcmp(name, RELEASED_NAME) == 0)
 		return 0;
 	if (ipam_name_parse(name, &ip) < 0) {
-		mk_log_warn("address directory holds a file that is not ours, ignored path=%s/%s",
-			    ipam->path, name);
+		mk_log_warn(
+			"file in the address directory is ignored, because monokube did not write it: remove it path=%s/%s",
+			ipam->path, name);
 		return 0;
 	}
 	slot = ipam_slot_get(ipam, &ip, err);
@@ -250,7 +251,7 @@ static int load_released(struct mk_ipam *ipam, const char *name, struct mk_error
 
 	if (!parse_released_name(name, &sequence, &ip)) {
 		mk_log_warn(
-			"address directory holds a file that is not ours, ignored path=%s/" RELEASED_NAME
+			"file in the address directory is ignored, because monokube did not write it: remove it path=%s/" RELEASED_NAME
 			"/%s",
 			ipam->path, name);
 		return 0;
@@ -303,7 +304,7 @@ static int open_dirs(struct mk_ipam *ipam, const char *state_dir, struct mk_erro
 		    (int)sizeof(ipam->path) ||
 	    snprintf(released, sizeof(released), "%s/ipam/" RELEASED_NAME, state_dir) >=
 		    (int)sizeof(released))
-		return mk_error_set(err, ENAMETOOLONG, "state directory '%s'", state_dir);
+		return mk_error_errno(err, ENAMETOOLONG, "state directory '%s'", state_dir);
 	ipam->released_fd = mk_dir_open(released, 0700, err);
 	if (ipam->released_fd < 0)
 		return ipam->released_fd;

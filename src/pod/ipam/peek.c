@@ -127,7 +127,7 @@ int mk_ipam_peek_each(const char *state_dir,
 	int ret = 0;
 
 	if (snprintf(path, sizeof(path), "%s/ipam", state_dir) >= (int)sizeof(path))
-		return mk_error_set(err, ENAMETOOLONG, "state directory '%s'", state_dir);
+		return mk_error_errno(err, ENAMETOOLONG, "state directory '%s'", state_dir);
 	dir = opendir(path);
 	if (!dir)
 		return errno == ENOENT ? 0 : mk_error_errno(err, errno, "cannot list '%s'", path);

@@ -35,7 +35,10 @@ static int open_table(const char *bpf_dir, struct mk_table *table, struct mk_err
 				       sizeof(struct mk_cni_calls), err);
 
 	if (ret == 0 && table->max_entries < MK_CNI_COMMANDS)
-		return mk_error_set(err, EPROTO, "map 'cni_calls' is of another version");
+		return mk_error_set(
+			err, EPROTO,
+			"map 'cni_calls' has %u entries, expected at least %u: it is of another version, whose agent has to run first",
+			table->max_entries, (unsigned int)MK_CNI_COMMANDS);
 	return ret;
 }
 
