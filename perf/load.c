@@ -2,11 +2,11 @@
 /* perf/load.c - the traffic that iperf3 does not make: new connections, request and response, small
  * datagrams. One JSON object per measurement on standard output.
  *
- *	load serve PORT [ADDRESS]          TCP and UDP, until killed; prints "serving" when ready
- *	load connect ADDRESS PORT MS       connect, one byte there and back, the server closes; also the
+ *	load serve PORT [ADDRESS]      TCP and UDP, until killed; prints "serving" when ready
+ *	load connect ADDRESS PORT MS   connect, one byte there and back, the server closes; also the
  *					time of a whole connection
- *	load latency ADDRESS PORT MS       one connection, one byte there and back
- *	load datagrams ADDRESS PORT MS     64-byte UDP payloads as fast as they go; the server counts
+ *	load latency ADDRESS PORT MS   one connection, one byte there and back
+ *	load datagrams ADDRESS PORT MS 64-byte UDP payloads as fast as they go; the server counts
  *
  * The first byte of a TCP connection selects the mode. 'c': the server echoes it and closes first,
  * so the TIME_WAIT is the server's and the client's ports stay free. 'e': the server echoes until

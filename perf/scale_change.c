@@ -35,7 +35,7 @@ static struct cluster clusters[CLUSTERS_MAX];
 static size_t cluster_count;
 static struct cluster *now; /* the cluster whose bytes are read */
 
-/* ---- the agent's part ------------------------------------------------------------------------- */
+/* ---- the agent's part ----------------------------------------------------------------------- */
 
 static void service_changed(void *ctx, const char *namespace_, const char *name)
 {
@@ -77,7 +77,7 @@ static void work(void)
 	now->entries += counts.put + counts.deleted;
 }
 
-/* ---- clusters --------------------------------------------------------------------------------- */
+/* ---- clusters ------------------------------------------------------------------------------- */
 
 static void build_cluster(uv_loop_t *loop, struct cluster *cluster)
 {
@@ -102,7 +102,7 @@ static void build_cluster(uv_loop_t *loop, struct cluster *cluster)
 	cluster->entries = 0;
 }
 
-/* ---- changes ---------------------------------------------------------------------------------- */
+/* ---- changes -------------------------------------------------------------------------------- */
 
 /* Apply the next change. Returns false at the end of the changes. */
 static __attribute__((noinline)) bool change(struct cluster *cluster)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* perf/policies/queue NUMBER - accepts every packet of a netfilter queue, without a look at it: the
  * best case of network policies whose first packets are judged by a program, as
- * kube-network-policies does. It says "reading" when the queue is its own, and runs until killed. */
+ * kube-network-policies does. It says "reading" when it has the queue, and runs until killed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter.h>

@@ -76,7 +76,7 @@ static double ms_since(uint64_t start_ns)
 	return (double)(cpu_ns() - start_ns) / 1e6;
 }
 
-/* ---- the agent's part ------------------------------------------------------------------------- */
+/* ---- the agent's part ----------------------------------------------------------------------- */
 
 static void mark(enum mk_kind kind, const char *namespace_, const char *name)
 {
@@ -140,7 +140,7 @@ static void clean_up(void)
 	must(mk_policy_sync_collect(now->sync, policy_now_ns, &counts, &policy_err));
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static long rss_kib(void)
 {
@@ -182,7 +182,7 @@ static long kernel_kib(const struct mk_policy_tables *tables)
 	       1024;
 }
 
-/* ---- the start -------------------------------------------------------------------------------- */
+/* ---- the start ------------------------------------------------------------------------------ */
 
 /* The sandboxes of node1's pods, as scale_lists.py names them. */
 static void set_sandboxes(void)
@@ -311,7 +311,7 @@ static void build_cluster(uv_loop_t *loop, struct cluster *cluster)
 		open_changes(what);
 }
 
-/* ---- changes ---------------------------------------------------------------------------------- */
+/* ---- changes -------------------------------------------------------------------------------- */
 
 /* Apply the next change. Returns false at the end of the changes. */
 static bool change(struct cluster *cluster, enum what what)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Writes log lines to standard error without waiting for its reader. */
 #include "base/base_internal.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Asks the agent over HTTP. */
 #include "cli/cli_internal.h"
 
 #include <arpa/inet.h>

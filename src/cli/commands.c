@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The table of subcommands and of their flags. */
 #include <string.h>
 
 #include "monokube/version.h"

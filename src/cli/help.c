@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Help, bash completion and the manual page, all from the table of subcommands. */
 #include <string.h>
 
 #include "monokube/version.h"

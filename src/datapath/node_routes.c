@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Map node_routes: other nodes' pods, by the node's number. */
 #include "datapath/datapath_internal.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Removes programs, hooks and pins of one family or of both. */
 #include "datapath/datapath.h"
 
 #include <bpf/bpf.h>

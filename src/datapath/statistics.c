@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Run times of programs, and how full tables are. */
 #include "datapath/datapath.h"
 
 #include <bpf/bpf.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The ports that the host must not take (net.ipv4.ip_local_reserved_ports). */
 #include "host/sysctl.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Removes what the overlay made on the host, or renames its device. */
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Maglev tables. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 

@@ -94,7 +94,7 @@ START_TEST(test_host_port)
 END_TEST
 
 /* A datagram larger than the host veth's MTU. The loopback device's MTU is 64 KiB, and a socket's
- * DF refers to that. In IPv6 the sender is told the MTU. */
+ * DF refers to that. In IPv6 the sender gets the MTU. */
 START_TEST(test_large)
 {
 	struct frame_options options = { .payload_bytes = 1500, .fragment = DF };

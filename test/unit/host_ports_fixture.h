@@ -12,7 +12,7 @@
 
 struct mk_table open_table(const char *name, size_t key_size, size_t value_size);
 size_t entries_of(const char *name, size_t key_size, size_t value_size);
-/* Check the number of entries, and whether the programs are told that there are some. */
+/* Check the number of entries, and whether map runtime says that there are some. */
 void ck_mapped(size_t count);
 struct mk_host_port_key host_port_key(const char *ip, uint16_t port, uint8_t proto);
 struct mk_host_port host_port_at(uint16_t port);

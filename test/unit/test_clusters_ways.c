@@ -206,8 +206,8 @@ static bool is_second(const void *ctx, const struct mk_clusters_target *target,
 	       key->index == 2;
 }
 
-/* A node that answers without the hub gets its packets, the other one only probes. Of the places of
- * external addresses, the first one is the hub's then, which sends to the same node. */
+/* A node that answers without the hub gets its packets, the other one only probes. The first
+ * place of external addresses is the hub's then, which sends to the same node. */
 START_TEST(test_path_auto)
 {
 	start_paths(MK_CLUSTERS_PATH_AUTO);

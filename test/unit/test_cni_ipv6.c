@@ -731,7 +731,7 @@ START_TEST(test_both_host_ports)
 		ck_ok(mk_host_ports_remove(ports, &ip4, 0, &err));
 		ck_ok(mk_host_ports_remove(ports, &ip6, 0, &err));
 		ck_assert_int_eq(mk_cni_restore_host_ports(STATE, BPF_DIR, &known, &err),
-				 (int)count + 1); /* the programs are told as well */
+				 (int)count + 1); /* and map runtime */
 	}
 	ck_fails(call("ADD", "b", netns_path("b"), "1.0.0", fields), MK_CNI_TRY_AGAIN,
 		 "container 'a' interface 'eth0'");

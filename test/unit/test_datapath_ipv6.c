@@ -231,13 +231,13 @@ static void setup_both(void)
 	both.pod_ifindex = fx_veth("mkpod6", "eth6", &gateway);
 }
 
-/* Load the family's programs anew if @anew, otherwise use the pinned ones. */
-static struct mk_datapath *load(sa_family_t family, bool has_both, bool anew)
+/* Load the family's programs if @again is set, otherwise use the pinned ones. */
+static struct mk_datapath *load(sa_family_t family, bool has_both, bool again)
 {
 	struct mk_node *node = &nodes[index_of(family)];
 	struct mk_datapath *datapath;
 
-	node->vtep_addr.word[MK_ADDR_WORDS - 1] += anew;
+	node->vtep_addr.word[MK_ADDR_WORDS - 1] += again;
 	node->has_other_family = has_both;
 	datapath = mk_datapath_open(dirs[index_of(family)], fx.state_dir, node, &fx.err);
 	ck_assert_msg(datapath != NULL, "%s", mk_error_text(&fx.err));

@@ -127,8 +127,8 @@ START_TEST(test_released)
 }
 END_TEST
 
-/* Another leader knows what is published. Of two targets with one address, the first one read has
- * it. */
+/* Another leader knows what is published. If two targets have one address, the first one
+ * read keeps it. */
 START_TEST(test_claims)
 {
 	const struct mk_ip web = ip_of("192.0.2.7"), db = ip_of("192.0.2.8"),

@@ -358,7 +358,7 @@ START_TEST(test_without_view)
 }
 END_TEST
 
-/* Whoever may write in monokube-peers cannot delete what this cluster publishes. */
+/* A writer in monokube-peers cannot delete what this cluster publishes. */
 START_TEST(test_delete_of_another_namespace)
 {
 	struct mk_imports *imports = imports_of_west();

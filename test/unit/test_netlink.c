@@ -208,7 +208,7 @@ static int see_link_local(void *ctx, const struct mk_nl_addr *addr)
 	return 0;
 }
 
-/* The kernel makes no link-local address for a device that is told so before it goes up. The
+/* The kernel makes no link-local address for a device with this mode before it goes up. The
  * other end shows when the kernel has made its own. */
 START_TEST(test_no_link_local)
 {

@@ -885,7 +885,7 @@ START_TEST(test_status)
 }
 END_TEST
 
-/* A node has MK_SFC_CHAINS - 1. Of equal priority and age, the first by name have precedence. */
+/* A node has MK_SFC_CHAINS - 1. With equal priority and age, the first by name have precedence. */
 START_TEST(test_status_of_too_many)
 {
 	char text[512];

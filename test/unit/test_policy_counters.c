@@ -199,7 +199,7 @@ END_TEST
 
 START_TEST(test_pod_that_waits)
 {
-	look(1, true, 1000); /* also of before the start */
+	look(1, true, 1000); /* counts from before the start, too */
 	look(1, true, 2000);
 	ck_assert_uint_eq(waits.seconds.count, 0);
 	ck_assert_uint_eq(waits_pending(&waits), 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The tables of service function chains: what is written, in which order a kill may meet it, what a
- * restart finds, repairs, and paths that nobody uses. With real maps of each family. */
+ * restart finds, repairs, and paths that no flow uses. With real maps of each family. */
 #include <bpf/libbpf.h>
 #include <netinet/in.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The rows of map routes, and which ranges the host routes to the datapath. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Addresses and routes, by rtnetlink. */
 #include "base/netlink/netlink.h"
 
 #include <linux/if_addr.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Devices, by rtnetlink. */
 #include "base/netlink/netlink.h"
 
 #include <arpa/inet.h>

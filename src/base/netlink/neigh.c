@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Neighbour and FDB entries, by rtnetlink. */
 #include "base/netlink/netlink.h"
 
 #include <linux/neighbour.h>

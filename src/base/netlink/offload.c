@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Checksum offload of a device, by ioctl. */
 #include "base/netlink/netlink.h"
 
 #include <linux/ethtool.h>

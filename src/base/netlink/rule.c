@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Routing rules, by rtnetlink. */
 #include "base/netlink/netlink.h"
 
 #include <linux/fib_rules.h>

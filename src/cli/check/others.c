@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Checks of what other software does on the node: CNI, kube-proxy, policy engines, firewalls, tc
+ * programs. */
 #include <dirent.h>
 #include <libgen.h>
 #include <bpf/bpf.h>

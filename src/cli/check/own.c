@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Checks of the node's own state: agent, kernel, hooks, nodes, pods, MTU, settings. */
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Checks of other clusters. */
 #include "base/cleanup.h"
 #include "cli/check/check.h"
 #include "cli/inspect/peers.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Checks of network policies that need no list of objects. */
 #include <string.h>
 
 #include "cli/check/check.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Names of chains, functions and replicas, for the numbers in the tables. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* monokube drops. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <stdio.h>

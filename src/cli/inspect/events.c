@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Follows the events of drops and monitor, until a signal ends it. */
 
 #include <signal.h>
 

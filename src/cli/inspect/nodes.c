@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* monokube nodes. */
 #include "cli/inspect/view.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Names of other clusters, for the numbers in the tables. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

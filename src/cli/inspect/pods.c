@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* monokube pods. */
 #include <net/if.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Names of policies and rules, and which of them decide about a flow. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The remedy of each drop reason. */
 #include "monokube/abi.h"
 #include "cli/inspect/view.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Prints the list of Services, as text or JSON. */
 #include <arpa/inet.h>
 
 #include "base/cleanup.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Options of libcurl for each request. */
 #include "cluster/api/http_internal.h"
 
 #include <netinet/in.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Events of the Node, written to the API server. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The type of a plain YAML scalar, as Kubernetes reads it. */
 #include "cluster/files/files_internal.h"
 
 #include <errno.h>

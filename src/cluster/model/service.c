@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Decodes and compares Services, ServiceCIDRs, ServiceImports and ServiceExports. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Map abi: the version of the tables, and the version of monokube that made them. */
 
 #include <bpf/bpf.h>
 #include <stdlib.h>

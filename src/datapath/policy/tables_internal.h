@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/datapath/policy/tables_internal.h - the records behind tables.h, shared by its files:
  * entries.c (rows become keys and values), records.c (what the tables hold and should hold),
- * apply.c (the order of writes), slots.c (pods, `on`, generations), collect.c (removal), reconcile.c
- * (repair). */
+ * apply.c (the order of writes), slots.c (pods, `on`, generations), collect.c (removal),
+ * reconcile.c (repair). */
 #ifndef MK_DATAPATH_POLICY_TABLES_INTERNAL_H
 #define MK_DATAPATH_POLICY_TABLES_INTERNAL_H
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* CNI ADD. */
 #include <linux/if_addr.h>
 #include <net/if.h>
 #include <stdio.h>

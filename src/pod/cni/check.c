@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* CNI CHECK. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <stdarg.h>

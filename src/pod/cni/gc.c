@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* CNI GC. */
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The plugin under the name loopback. */
 #include "pod/cni/cni_internal.h"
 
 #include <net/if.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* ADD, CHECK and DEL of a function pod's port that Multus asks for. */
 #include "pod/cni/cni_internal.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* A pod's limits of bandwidth, from the request. */
 
 #include <linux/if_ether.h>
 

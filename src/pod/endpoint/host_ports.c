@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Claims and removes host ports of an endpoint. */
 #include <stdio.h>
 #include <string.h>
 

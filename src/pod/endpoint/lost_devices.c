@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Finds pods whose device was deleted. */
 #include "pod/endpoint/restore.h"
 
 #include <sys/file.h>

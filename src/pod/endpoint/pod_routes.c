@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Routes and MTUs inside of a pod. */
 #include "overlay/device.h"
 #include "pod/endpoint/endpoint.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Removes a pod's device, and keeps its counters. */
 
 #include <string.h>
 #include <sys/mman.h>

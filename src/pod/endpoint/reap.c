@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Releases addresses of containers that are gone. */
 #include "pod/endpoint/restore.h"
 
 #include <limits.h>

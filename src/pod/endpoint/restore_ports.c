@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Restores lost entries of host ports. */
 #include <stdio.h>
 #include <sys/file.h>
 

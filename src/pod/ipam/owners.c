@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The index from container and interface to addresses. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>

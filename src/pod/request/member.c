@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Members of a JSON object, whatever the case of their letters. */
 #include "pod/request/conf.h"
 
 #include <string.h>
