@@ -19,7 +19,7 @@ expect_line() { expect_match "check $1" "$2" "$(line "$1")"; }
 all_well()
 {
 	mk check
-	expect_line path '^ok .* 1 of 1 nodes answer a ping through the overlay, and 1 one of 1500 bytes, its largest'
+	expect_line path '^ok .* 1 of 1 nodes answer a ping through the overlay, 1 of them also one of 1500 bytes, the largest'
 	expect_line kernel '^ok .* Linux [5-9]'
 	expect_line networks '^ok .*10\.18\.0\.0/16 and 10\.244\.0\.0/16 overlap none of the host.s [0-9]+ addresses and routes'
 	expect_line firewall '^ok .*no chain of input or forward drops by policy'

@@ -81,7 +81,7 @@ expect_line() { expect_match "check $1" "$2" "$(line "$1")"; }
 nothing_is_wrong()
 {
 	expect_match "all" '^healthy' "$(mk check | tail -n 1)"
-	expect_line path '^ok .* 1 of 1 nodes answer a ping through the overlay, and 1 one of 1500 bytes, its largest'
+	expect_line path '^ok .* 1 of 1 nodes answer a ping through the overlay, 1 of them also one of 1500 bytes, the largest'
 	expect_line mtu '^ok .*mkvxlan 1430, eth0 1500'
 	expect_eq "pods" "ok ok" "$(json '[.[].state] | join(" ")' pods)"
 	expect_eq "nodes" "ok fd00:99::12 fd4d:4b00:12::2" "$(json '.[] | "\(.state) \(.address) \(.overlayAddress)"' nodes)"

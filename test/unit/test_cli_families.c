@@ -230,8 +230,8 @@ START_TEST(test_services)
 	write_file(MK_NAMES_FILE, "5 shop/web\n");
 	write_file(MK_NAMES_FILE_IPV6, "9 shop/web\n10 shop/cart\n");
 	check_output(0,
-		     "shop/web (id 5)\n  10.96.0.80:80/TCP           internal -> nobody\n"
-		     "  [fd00:10:96::80]:80/TCP     internal -> nobody\n  connections 7,",
+		     "shop/web (id 5)\n  10.96.0.80:80/TCP           internal -> no endpoint\n"
+		     "  [fd00:10:96::80]:80/TCP     internal -> no endpoint\n  connections 7,",
 		     "services");
 	check_output(0, "shop/cart (id 10)", "services");
 	check_output(0, "connections 3,", "services", "web", "-4");

@@ -63,7 +63,7 @@ START_TEST(test_text)
 		"  10.96.0.80:80/TCP           internal affinity=10800s -> 10.244.1.2:8080(local) "
 		"10.244.2.7:8080\n"
 		"  192.168.99.11:30096/SCTP    external masquerade maglev prefers without-down "
-		"source-ranges -> nobody\n"
+		"source-ranges -> no endpoint\n"
 		"  connections 3, requests 20 packets 2000 bytes, replies 18 packets 1800 bytes\n"
 		"  dropped 7 REFUSED: Service without backends or unknown port (answered with port "
 		"unreachable)\n"

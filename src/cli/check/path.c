@@ -275,7 +275,7 @@ static void tell(struct mk_checking *checking, const struct probing *probing,
 	else
 		check_found(
 			checking, "path", NULL,
-			"%zu of %zu nodes answer a ping through the overlay, and %zu one of %zu bytes, its largest",
+			"%zu of %zu nodes answer a ping through the overlay, %zu of them also one of %zu bytes, the largest",
 			answered[OVERLAY], probing->count, answered[LARGE],
 			probing->large_bytes + probing->header_bytes);
 }

@@ -209,7 +209,7 @@ static const char *way_of(const struct half *half, const struct mk_flow_event *e
 	case MK_ROUTE_HOST:
 		return "to-host";
 	}
-	return "to-nobody";
+	return "to-unknown";
 }
 
 static const char *state_of(uint8_t session, uint8_t flags)

@@ -48,7 +48,7 @@ static void print_backends(FILE *out, const struct mk_cli_frontend *frontend)
 			format(&frontend->backends[i].addr, frontend->backends[i].port, at),
 			i < frontend->value.local_count ? "(local)" : "");
 	if (frontend->value.backend_count == 0)
-		fprintf(out, " nobody");
+		fprintf(out, " no endpoint");
 }
 
 static void print_frontend(FILE *out, const struct mk_cli_frontend *frontend)

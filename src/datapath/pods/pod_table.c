@@ -22,9 +22,9 @@ static __u32 slot_of(const struct mk_table *table, const struct mk_addr *addr)
 
 static bool is_free(const struct mk_pod *pod)
 {
-	static const struct mk_addr nobody;
+	static const struct mk_addr none;
 
-	return mk_addr_eq(&pod->addr, &nobody);
+	return mk_addr_eq(&pod->addr, &none);
 }
 
 static const char *format(const struct mk_addr *addr, char text[MK_IP_STRLEN])
@@ -88,14 +88,14 @@ int mk_pod_table_put(const struct mk_table *table, const struct mk_pod *pod, str
 
 int pod_table_delete(const struct mk_table *table, const struct mk_addr *addr, struct mk_error *err)
 {
-	static const struct mk_pod nobody;
+	static const struct mk_pod none;
 	__u32 slot = slot_of(table, addr);
 	struct mk_pod pod;
 	int ret = mk_pod_table_get(table, addr, &pod, err);
 
 	if (ret < 0)
 		return ret == -ENOENT ? 0 : ret;
-	ret = mk_table_put(table, &slot, &nobody, err);
+	ret = mk_table_put(table, &slot, &none, err);
 	return ret < 0 ? ret : 1;
 }
 
