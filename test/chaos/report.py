@@ -9,6 +9,7 @@ datagram, or something was answered that policies or functions deny (but see UNG
 also has lines `function PASSED DENIED`, packets of a function. A scenario without such files has no chains."""
 import statistics
 import sys
+import time
 from collections import Counter
 
 REPAIR_SECONDS = 10  # what is lost is back after four seconds; the rest is for a busy machine
@@ -63,7 +64,8 @@ def main():
             row = rows[past[-1]] if past else before
             row[words[0]] += 1
             if words[0] != "lost":
-                print(f"{' '.join([words[0], *words[2:]])}, after: {past[-1] if past else 'no fault'}")
+                clock = time.strftime("%T", time.localtime(float(words[1])))
+                print(f"{clock} {path.rpartition('.')[2]}: {' '.join([words[0], *words[2:]])}, after: {past[-1] if past else 'no fault'}")
     print(f"{'fault':38} {'times':>5} {'connections held':>17} {'datagrams lost':>15} {'denied passed':>14} {'repaired after s':>17} {'all works after s':>18}")
     bad = total["flows"] == 0 or total["denied"] == 0
     for name, row in sorted(rows.items()):
